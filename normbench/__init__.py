@@ -1,0 +1,38 @@
+"""Benchmark LayerNorm and RMSNorm: which normalisation, which kernel, how much faster, at which scope."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .case import Case, Conditions
+    from .errors import NormbenchError, UsageError
+    from .frame import load
+    from .provider import provider
+
+__all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "load", "provider"]
+
+# Names are imported on first use: `normbench --help` and a plain pytest run must not pay for pandas or torch.
+_HOMES = {
+    "Case": ".case",
+    "Conditions": ".case",
+    "NormbenchError": ".errors",
+    "UsageError": ".errors",
+    "load": ".frame",
+    "provider": ".provider",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

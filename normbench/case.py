@@ -1,0 +1,237 @@
+"""What is measured (`Case`) and under which circumstances (`Conditions`), whoever does it.
+
+Both have a stable, readable id: the pytest id, the key of a record and the key of the gate alike. Pure: imports no torch.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from math import prod
+
+import msgspec
+
+from .errors import UsageError
+
+__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Pass", "Tier"]
+
+
+class Tier(StrEnum):
+    """Name the scope of a timing: one norm call, one step of a network, or tokens per second."""
+
+    OP = "op"
+    MODEL = "model"
+    THROUGHPUT = "throughput"
+
+
+class Norm(StrEnum):
+    LAYER_NORM = "layer_norm"
+    RMS_NORM = "rms_norm"
+
+    @property
+    def default_eps(self) -> float:
+        """Return the eps in common use: 1e-5 for LayerNorm (arXiv:1607.06450 codes), 1e-6 for RMSNorm (LLaMA)."""
+        return 1e-5 if self is Norm.LAYER_NORM else 1e-6
+
+
+class Pass(StrEnum):
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    FORWARD_BACKWARD = "forward_backward"
+
+    @property
+    def has_backward(self) -> bool:
+        return self is not Pass.FORWARD
+
+    @property
+    def has_forward(self) -> bool:
+        return self is not Pass.BACKWARD
+
+
+class DType(StrEnum):
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+    @property
+    def itemsize(self) -> int:
+        """Return the size of one element in bytes."""
+        return {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}[self.value]
+
+
+class Convention(StrEnum):
+    """Say where the rounding to the input dtype happens relative to the weight.
+
+    torch: multiply in fp32, round once. llama: round x-hat to the input dtype, then multiply. gemma: multiply by 1 + weight in fp32.
+    """
+
+    TORCH = "torch"
+    LLAMA = "llama"
+    GEMMA = "gemma"
+
+
+class Cache(StrEnum):
+    """Say what the last-level cache holds when a call begins: the case's own tensors, or none of them."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
+class Pages(StrEnum):
+    """Say where the memory of a call's outputs comes from: pages the allocator kept, or new ones from the kernel."""
+
+    REUSED = "reused"
+    FRESH = "fresh"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
+    """Describe one norm computation, independent of provider, device and machine.
+
+    `shape` is that of x; the norm runs over its last dimension. `weight_dtype` None means no weight.
+    `residual` means y = norm(x + residual), with the sum as a second output.
+    """
+
+    tier: Tier = Tier.OP
+    norm: Norm
+    pass_: Pass
+    shape: tuple[int, ...]
+    dtype: DType
+    weight_dtype: DType | None
+    bias: bool
+    residual: bool = False
+    eps: float
+    convention: Convention = Convention.TORCH
+
+    @classmethod
+    def make(
+        cls,
+        norm: Norm | str,
+        pass_: Pass | str,
+        shape: tuple[int, ...],
+        dtype: DType | str,
+        *,
+        tier: Tier | str = Tier.OP,
+        residual: bool = False,
+        weight: bool = True,
+        weight_dtype: DType | str | None = None,
+        bias: bool | None = None,
+        eps: float | None = None,
+        convention: Convention | str = Convention.TORCH,
+    ) -> Case:
+        """Build a case from the usual defaults: weight in x's dtype, a bias for LayerNorm only, the norm's own eps.
+
+        Raises UsageError for an impossible combination.
+        """
+        norm, dtype = Norm(norm), DType(dtype)
+        case = cls(
+            tier=Tier(tier),
+            norm=norm,
+            pass_=Pass(pass_),
+            shape=tuple(shape),
+            dtype=dtype,
+            weight_dtype=DType(weight_dtype or dtype) if weight else None,
+            bias=(norm is Norm.LAYER_NORM and weight) if bias is None else bias,
+            residual=residual,
+            eps=norm.default_eps if eps is None else float(eps),
+            convention=Convention(convention),
+        )
+        case._validate()
+        return case
+
+    def _validate(self) -> None:
+        if not self.shape or any(size < 0 for size in self.shape):
+            raise UsageError(f"shape {self.shape!r} is not a shape: give one or more sizes, none negative")
+        if not self.eps >= 0 or self.eps == float("inf"):
+            raise UsageError(f"eps {self.eps!r} is not a finite number of at least 0")
+        if self.bias and self.weight_dtype is None:
+            raise UsageError("a bias without a weight is not supported: give both, or no bias")
+        if self.convention is not Convention.TORCH and self.norm is not Norm.RMS_NORM:
+            raise UsageError(f"convention {self.convention.value!r} is defined for rms_norm only, not {self.norm.value}")
+
+    @property
+    def rows(self) -> int:
+        """Return the number of independent statistics: the product of all sizes but the last."""
+        return prod(self.shape[:-1])
+
+    @property
+    def cols(self) -> int:
+        """Return the width that each statistic runs over: the last size."""
+        return self.shape[-1]
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.numel == 0
+
+    @property
+    def norm_label(self) -> str:
+        """Return the norm's name as users write it: `rms_norm`, or `add_rms_norm` with a residual."""
+        return f"add_{self.norm.value}" if self.residual else self.norm.value
+
+    @property
+    def shape_label(self) -> str:
+        return "x".join(map(str, self.shape))
+
+    @property
+    def id(self) -> str:
+        """Return the id, e.g. `op/rms_norm/forward/4x128x512/float32`; what differs from the defaults is appended."""
+        parts = [self.tier.value, self.norm_label, self.pass_.value, self.shape_label, self.dtype.value]
+        if self.weight_dtype is None:
+            parts.append("noweight")
+        elif self.weight_dtype is not self.dtype:
+            parts.append(f"w-{self.weight_dtype.value}")
+        if self.weight_dtype is not None and self.bias != (self.norm is Norm.LAYER_NORM):
+            parts.append("bias" if self.bias else "nobias")
+        if self.eps != self.norm.default_eps:
+            parts.append(f"eps-{self.eps!r}")
+        if self.convention is not Convention.TORCH:
+            parts.append(self.convention.value)
+        return "/".join(parts)
+
+    @classmethod
+    def from_id(cls, text: str) -> Case:
+        """Parse an id made by `id`. Raises UsageError naming the part that does not fit."""
+        parts = text.split("/")
+        if len(parts) < 5:
+            raise UsageError(f"case id {text!r} has {len(parts)} parts; it needs at least tier/norm/pass/shape/dtype")
+        tier, norm, pass_, shape, dtype, *rest = parts
+        residual = norm.startswith("add_")
+        options: dict[str, object] = {}
+        for part in rest:
+            if part == "noweight":
+                options["weight"] = False
+            elif part in ("bias", "nobias"):
+                options["bias"] = part == "bias"
+            elif part.startswith("w-"):
+                options["weight_dtype"] = part[2:]
+            elif part.startswith("eps-"):
+                options["eps"] = part[4:]
+            elif part in (Convention.LLAMA.value, Convention.GEMMA.value):
+                options["convention"] = part
+            else:
+                raise UsageError(f"case id {text!r}: {part!r} is not a known part")
+        if not re.fullmatch(r"\d+(x\d+)*", shape):
+            raise UsageError(f"case id {text!r}: {shape!r} is not a shape such as 4x128x512")
+        sizes = tuple(int(size) for size in shape.split("x"))
+        try:
+            return cls.make(norm.removeprefix("add_"), pass_, sizes, dtype, tier=tier, residual=residual, **options)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise UsageError(f"case id {text!r}: {error}") from None
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """Say where and how a case is run. Records that differ in any field are never compared."""
+
+    device: str
+    threads: int
+    cache: Cache = Cache.WARM
+    pages: Pages = Pages.REUSED
+
+    @property
+    def id(self) -> str:
+        """Return the id, e.g. `cpu/2t/warm/reused`."""
+        return f"{self.device}/{self.threads}t/{self.cache.value}/{self.pages.value}"
