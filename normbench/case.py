@@ -8,12 +8,25 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from math import prod
+from operator import index
+from typing import TypeVar
 
 import msgspec
 
 from .errors import UsageError
 
 __all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Pass", "Tier"]
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+def _member(kind: type[_E], value: str, what: str) -> _E:
+    """Return the member of an enum with a value. Raises UsageError that lists what there is."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise UsageError(f"{what} {value!r} is unknown; known are {known}") from None
 
 
 class Tier(StrEnum):
@@ -121,20 +134,27 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
     ) -> Case:
         """Build a case from the usual defaults: weight in x's dtype, a bias for LayerNorm only, the norm's own eps.
 
-        Raises UsageError for an impossible combination.
+        Raises UsageError for an unknown word or an impossible combination.
         """
-        norm, dtype = Norm(norm), DType(dtype)
+        norm, dtype = _member(Norm, norm, "norm"), _member(DType, dtype, "dtype")
+        if weight_dtype is not None and not weight:
+            raise UsageError(f"weight dtype {str(weight_dtype)!r} without a weight: leave one of the two out")
+        try:
+            sizes = tuple(index(size) for size in shape)
+        except TypeError:
+            raise UsageError(f"shape {shape!r} is not a shape: its sizes must be whole numbers") from None
         case = cls(
-            tier=Tier(tier),
+            tier=_member(Tier, tier, "tier"),
             norm=norm,
-            pass_=Pass(pass_),
-            shape=tuple(shape),
+            pass_=_member(Pass, pass_, "pass"),
+            shape=sizes,
             dtype=dtype,
-            weight_dtype=DType(weight_dtype or dtype) if weight else None,
+            weight_dtype=_member(DType, weight_dtype or dtype, "weight dtype") if weight else None,
             bias=(norm is Norm.LAYER_NORM and weight) if bias is None else bias,
             residual=residual,
-            eps=norm.default_eps if eps is None else float(eps),
-            convention=Convention(convention),
+            # Adding 0 turns -0.0, which would have an id of its own, into 0.0.
+            eps=norm.default_eps if eps is None else float(eps) + 0.0,
+            convention=_member(Convention, convention, "convention"),
         )
         case._validate()
         return case
@@ -199,28 +219,38 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
         if len(parts) < 5:
             raise UsageError(f"case id {text!r} has {len(parts)} parts; it needs at least tier/norm/pass/shape/dtype")
         tier, norm, pass_, shape, dtype, *rest = parts
+        if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", shape):
+            raise UsageError(f"case id {text!r}: {shape!r} is not a shape such as 4x128x512")
+        sizes = tuple(int(size) for size in shape.split("x"))
         residual = norm.startswith("add_")
         options: dict[str, object] = {}
         for part in rest:
-            if part == "noweight":
-                options["weight"] = False
-            elif part in ("bias", "nobias"):
-                options["bias"] = part == "bias"
-            elif part.startswith("w-"):
-                options["weight_dtype"] = part[2:]
-            elif part.startswith("eps-"):
-                options["eps"] = part[4:]
-            elif part in (Convention.LLAMA.value, Convention.GEMMA.value):
-                options["convention"] = part
-            else:
-                raise UsageError(f"case id {text!r}: {part!r} is not a known part")
-        if not re.fullmatch(r"\d+(x\d+)*", shape):
-            raise UsageError(f"case id {text!r}: {shape!r} is not a shape such as 4x128x512")
-        sizes = tuple(int(size) for size in shape.split("x"))
+            name, value = _parse_option(part, text)
+            if name in options:
+                raise UsageError(f"case id {text!r}: {part!r} contradicts or repeats an earlier part")
+            options[name] = value
         try:
             return cls.make(norm.removeprefix("add_"), pass_, sizes, dtype, tier=tier, residual=residual, **options)  # type: ignore[arg-type]
-        except ValueError as error:
+        except UsageError as error:
             raise UsageError(f"case id {text!r}: {error}") from None
+
+
+def _parse_option(part: str, text: str) -> tuple[str, object]:
+    """Return name and value of the argument of `Case.make` that an optional part of the id `text` stands for."""
+    if part == "noweight":
+        return "weight", False
+    if part in ("bias", "nobias"):
+        return "bias", part == "bias"
+    if part.startswith("w-"):
+        return "weight_dtype", part[2:]
+    if part in (Convention.LLAMA.value, Convention.GEMMA.value):
+        return "convention", part
+    if part.startswith("eps-"):
+        try:
+            return "eps", float(part[4:])
+        except ValueError:
+            raise UsageError(f"case id {text!r}: {part!r} is not eps- and a number") from None
+    raise UsageError(f"case id {text!r}: {part!r} is not a known part")
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):

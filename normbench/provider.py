@@ -11,7 +11,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ __all__ = ["NormFunction", "Provider", "Registry", "provider"]
 ENTRY_POINT_GROUP = "normbench.providers"
 NormFunction = Callable[..., Any]
 Support = Callable[[Case, str], str | None]
+Settings = Mapping[str, Any] | Callable[[Case], Mapping[str, Any]]
 
 BUILT_IN = {"eager": "eager", "aten": "aten", "compile": "compiled", "triton": "triton"}
 """Name of each built-in provider and the module of `providers/` that defines it, so that names are known without importing torch."""
@@ -41,7 +42,8 @@ class _Tag:
     per_case: bool
     mutates: tuple[str, ...]
     supports: Support | None
-    settings: dict[str, Any]
+    settings: Settings
+    interpret_on_cpu: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,8 @@ class Implementation:
     per_case: bool
     mutates: tuple[str, ...]
     supports: Support | None
-    settings: dict[str, Any]
+    settings: Settings
+    interpret_on_cpu: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +82,14 @@ class Provider:
         """Return the names of the inputs that a call overwrites, to be restored outside the clock."""
         return self.implementations[case.norm].mutates
 
+    def is_interpreted(self, case: Case, device: str) -> bool:
+        """Say whether the case can only be checked in Triton's interpreter on this type of device ("cpu" or "cuda")."""
+        return device == "cpu" and self.implementations[case.norm].interpret_on_cpu
+
     def settings(self, case: Case) -> dict[str, Any]:
         """Return what this provider changes from the library's defaults, for the record."""
-        return dict(self.implementations[case.norm].settings)
+        settings = self.implementations[case.norm].settings
+        return dict(settings(case) if callable(settings) else settings)
 
 
 def provider(
@@ -91,13 +99,15 @@ def provider(
     per_case: bool = False,
     mutates: Iterable[str] = (),
     supports: Support | None = None,
-    settings: dict[str, Any] | None = None,
+    settings: Settings | None = None,
+    interpret_on_cpu: bool = False,
 ) -> Callable[[NormFunction], NormFunction]:
     """Tag a function ``fn(x, weight, bias, residual, eps)`` as provider `name` for `norms` ("layer_norm", "rms_norm").
 
     With `per_case` the function takes the Case and returns such a function (a fresh compile, a chosen configuration). `mutates`
-    names inputs that a call overwrites. `supports(case, device)` returns a reason when a case cannot run. Nothing is registered
-    until a Registry loads the module.
+    names inputs that a call overwrites. `supports(case, device)` returns a reason when a case cannot run on "cpu" or "cuda".
+    `settings`, or what it returns for a case, goes on the record. `interpret_on_cpu` is for Triton kernels: without a GPU they are
+    checked in Triton's interpreter, in a process of its own, and not timed. Nothing is registered until a Registry loads the module.
     """
 
     def tag(function: NormFunction) -> NormFunction:
@@ -108,7 +118,8 @@ def provider(
             per_case=per_case,
             mutates=tuple(mutates),
             supports=supports,
-            settings=dict(settings or {}),
+            settings=settings or {},
+            interpret_on_cpu=interpret_on_cpu,
         )
         setattr(function, _TAG, (*tags, new))
         return function
@@ -173,7 +184,8 @@ class Registry:
                 raise UsageError(f"{path} defines {', '.join(found) or 'no provider'}, not {wanted!r}")
             return self._providers[wanted]
         if len(found) != 1:
-            raise UsageError(f"{path} defines {len(found)} providers ({', '.join(found) or 'tag a function with @normbench.provider'}); name one as {path}:NAME")
+            listed = ", ".join(found) or "tag a function with @normbench.provider"
+            raise UsageError(f"{path} defines {len(found)} providers ({listed}); name one as {path}:NAME")
         return self._providers[found[0]]
 
     def register_module(self, module: Any) -> list[str]:
@@ -209,5 +221,10 @@ class Registry:
             if norm in known.implementations and known.implementations[norm].function is not function:
                 raise UsageError(f"provider {tag.name!r} already has {norm.value}: defined at {known.origin} and again at {origin}")
             known.implementations[norm] = Implementation(
-                function=function, per_case=tag.per_case, mutates=tag.mutates, supports=tag.supports, settings=tag.settings
+                function=function,
+                per_case=tag.per_case,
+                mutates=tag.mutates,
+                supports=tag.supports,
+                settings=tag.settings,
+                interpret_on_cpu=tag.interpret_on_cpu,
             )

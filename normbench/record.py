@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -66,7 +67,8 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """Hold the error of one output or gradient against the float64 oracle.
 
     `error` is the figure that was judged (see `reference.py`), passed when it is at most `tolerance`; `max_abs` and `ulps` are
-    null when there is no finite value. `nonfinite` counts elements that are not finite where the oracle is.
+    null when there is no finite value. `nonfinite` counts elements that are not finite where the oracle is. `fault` says what
+    kept a tensor from being judged: it is missing, unexpected, or of another dtype or shape.
     """
 
     tensor: str
@@ -77,6 +79,7 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     ulps: float | None
     nonfinite: int
     passed: bool
+    fault: str | None = None
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,32 +144,75 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.case_id}@{self.conditions.id}#{self.provider}"
 
 
+class _Version(msgspec.Struct):
+    schema: int
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
+_version_decoder = msgspec.json.Decoder(_Version)
+
+
+def _fault(record: Record) -> str | None:
+    """Return what a record of its status must have and has not, or None."""
+    status = record.status.value
+    if record.status is not Status.OK and not record.reason:
+        return f"status {status!r} without a reason: every status but ok needs one"
+    if not record.status.is_measured:
+        return None
+    blocks = record.measurement.blocks if record.measurement is not None else ()
+    if not blocks or not all(block.samples_s and all(block.samples_s) for block in blocks):
+        return f"status {status!r} without samples"
+    if any(sample <= 0 for block in blocks for turns in block.samples_s for sample in turns):
+        return "a sample is not above 0 s: no call takes no time"
+    return None
+
+
+def _nonfinite(value: Any, path: str) -> str | None:
+    """Return the path of the first number in nested builtins that is NaN or infinite, or None."""
+    if isinstance(value, float):
+        return None if isfinite(value) else path
+    items: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        items = ((f"{path}.{name}", item) for name, item in value.items())
+    elif isinstance(value, list | tuple):
+        items = ((f"{path}[{place}]", item) for place, item in enumerate(value))
+    return next((found for name, item in items if (found := _nonfinite(item, name)) is not None), None)
 
 
 def encode_record(record: Record) -> bytes:
     """Return one line of strict JSON, without the newline.
 
-    Raises NormbenchError when a record whose status is not `ok` has no reason, or a measured one has no samples.
+    Raises NormbenchError when a record whose status is not `ok` has no reason, when a measured one has no samples or one that is not
+    above 0, and for a value that JSON cannot hold: NaN, an infinity, or an object in `settings` or `device_state`.
     """
-    if record.status is not Status.OK and not record.reason:
-        raise NormbenchError(f"record {record.key} has status {record.status.value!r} and no reason: every status but ok needs one")
-    if record.status.is_measured and record.measurement is None:
-        raise NormbenchError(f"record {record.key} has status {record.status.value!r} and no measurement")
-    return _encoder.encode(record)
+    fault = _fault(record)
+    try:
+        # Left to itself the encoder would write NaN as null, which says that it was never measured.
+        if fault is None and (path := _nonfinite(msgspec.to_builtins(record), "record")):
+            fault = f"NaN or an infinity at {path}: give null and a reason"
+        if fault is None:
+            return _encoder.encode(record)
+    except TypeError as error:
+        fault = str(error)
+    raise NormbenchError(f"record {record.key} cannot be stored: {fault}")
 
 
 def decode_record(line: bytes, *, origin: str) -> Record:
     """Parse one line made by `encode_record`; `origin` names file and line in errors.
 
-    Raises NormbenchError for a line of a newer schema, a foreign line, or one with NaN or Infinity.
+    Raises NormbenchError for a line of a newer schema, a foreign line, one with NaN or Infinity, or one that `encode_record` would
+    not have written.
     """
-    if match := re.match(rb'\{"schema":(\d+)', line):
-        version = int(match[1])
-        if version > SCHEMA_VERSION:
-            raise NormbenchError(f"{origin}: schema {version} is newer than {SCHEMA_VERSION}, the newest this normbench reads: update normbench")
     try:
-        return _decoder.decode(line)
+        version = _version_decoder.decode(line).schema
+        if version > SCHEMA_VERSION:
+            raise NormbenchError(
+                f"{origin}: schema {version} is newer than {SCHEMA_VERSION}, the newest this normbench reads: update normbench"
+            )
+        record = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NormbenchError(f"{origin}: not a normbench record ({error})") from None
+    if fault := _fault(record):
+        raise NormbenchError(f"{origin}: {fault}")
+    return record

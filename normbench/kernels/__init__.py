@@ -1,0 +1,1 @@
+"""Triton kernels and how they are launched. Nothing here imports Triton until a kernel is asked for."""

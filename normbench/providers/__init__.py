@@ -1,0 +1,1 @@
+"""The built-in providers, one module each; they come through the same decorator as anyone's own."""

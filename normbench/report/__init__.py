@@ -1,0 +1,37 @@
+"""A run as Markdown with figures beside it, ready to paste into a pull request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..files import explained, write_atomically
+
+if TYPE_CHECKING:
+    from ..store import Run
+
+__all__ = ["write_report"]
+
+
+def write_report(run: Run, out_dir: Path | str) -> Path:
+    """Write `report.md` and its PNG files into `out_dir` and return the path of `report.md`.
+
+    Raises NormbenchError when the folder cannot be written.
+    """
+    # Matplotlib takes half a second to import: only who writes a report pays for it.
+    from ..results import derive_results
+    from .markdown import render_markdown
+    from .pictures import draw_pictures
+
+    out_dir = Path(out_dir)
+    results = derive_results(run.records)
+    pictures = draw_pictures(results)
+    text = render_markdown(run, results, list(pictures))
+    with explained(f"cannot write the report to {out_dir}"):
+        out_dir.mkdir(parents=True, exist_ok=True)
+        for picture, content in pictures.items():
+            if picture.file is not None:
+                write_atomically(out_dir / picture.file, content)
+        path = out_dir / "report.md"
+        write_atomically(path, text.encode())
+    return path

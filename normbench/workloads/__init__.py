@@ -1,0 +1,1 @@
+"""Turn a case into calls, one module per tier."""

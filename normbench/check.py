@@ -1,0 +1,195 @@
+"""Every provider's outputs and gradients of a case against the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import isfinite, sqrt
+from sys import float_info
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .case import Case
+from .problem import Problem, torch_dtype
+from .record import Accuracy
+from .reference import Expected, Oracle
+
+__all__ = ["check", "describe_failure"]
+
+
+def check(case: Case, problem: Problem, outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Accuracy, ...]]:
+    """Compare the outputs of each provider with the float64 oracle and return one Accuracy per tensor and provider.
+
+    `outputs` maps provider to name to tensor: y, residual_out, dx, dresidual of the case's shape and dtype; dweight, dbias of shape
+    (cols,) and the weight's dtype. All that the case has must be there, and nothing else. The figure judged is the largest
+    |output - exact| / limit over all elements, at most 1 where rounding explains the deviation (see `reference`); for residual_out it
+    is the largest deviation, which must be 0. `ulps` counts units in the last place of the output's dtype at the exact value or, where
+    that is larger, at the root mean square of its row (of the vector for dweight and dbias), so that an element near zero does not
+    make a large number of a small deviation. The oracle runs once for all providers.
+    """
+    wanted = _wanted(case)
+    tallies = {
+        provider: {name: _Tally(name, wanted.get(name), found.get(name), problem.device) for name in dict.fromkeys([*wanted, *found])}
+        for provider, found in outputs.items()
+    }
+    oracle = Oracle(problem)
+    buffers: dict[str, Tensor] = {}
+    with _one_thread():
+        for chunk, expected in oracle.chunks():
+            _compare(tallies, expected, (case.rows, case.cols), chunk, buffers)
+        _compare(tallies, oracle.column_gradients(), (1, case.cols), slice(None), {})
+    return {provider: tuple(tally.accuracy() for tally in named.values()) for provider, named in tallies.items()}
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Run on one thread: chunks fit its cache. Two threads on two busy cores wait for each other, 168 s in place of 8 s were seen."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def describe_failure(accuracies: tuple[Accuracy, ...]) -> str:
+    """Return what is wrong with the tensors that did not pass, in words for a record's reason; empty when all passed."""
+    return "; ".join(f"{accuracy.tensor} {_describe(accuracy)}" for accuracy in accuracies if not accuracy.passed)
+
+
+def _describe(accuracy: Accuracy) -> str:
+    if accuracy.fault:
+        return accuracy.fault
+    if accuracy.nonfinite:
+        return f"has {accuracy.nonfinite} values that are not finite where the exact ones are"
+    if accuracy.tolerance == 0:
+        return f"is off by up to {accuracy.max_abs:.3g}, and it must equal x + residual rounded once to {accuracy.dtype}"
+    size = f"{accuracy.max_abs:.3g} ({accuracy.ulps:.3g} ulps of {accuracy.dtype})"
+    return f"is off by up to {size}, {accuracy.error:.3g} times what rounding explains"
+
+
+def _wanted(case: Case) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    """Return shape and dtype of every tensor that a provider must yield."""
+    rows = (case.shape, torch_dtype(case.dtype))
+    wanted = {"y": rows}
+    if case.residual:
+        wanted["residual_out"] = rows
+    if case.pass_.has_backward:
+        wanted["dx"] = rows
+        if case.residual:
+            wanted["dresidual"] = rows
+        if case.weight_dtype is not None:
+            column = ((case.cols,), torch_dtype(case.weight_dtype))
+            wanted["dweight"] = column
+            if case.bias:
+                wanted["dbias"] = column
+    return wanted
+
+
+def _fault(wanted: tuple[tuple[int, ...], torch.dtype] | None, found: Any, device: torch.device) -> str | None:
+    if found is None:
+        return "is missing"
+    if wanted is None:
+        return "was not asked for"
+    if not isinstance(found, Tensor):
+        return f"is of type {type(found).__name__}, not a tensor"
+    shape, dtype = wanted
+    if found.dtype != dtype:
+        return f"has dtype {_name(found.dtype)}, not {_name(dtype)}"
+    if tuple(found.shape) != shape:
+        return f"has shape {tuple(found.shape)}, not {shape}"
+    if found.device.type != device.type:
+        return f"is on {found.device}, not on {device}"
+    return None
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class _Tally:
+    """Keep the worst of one provider's tensor over the chunks seen so far."""
+
+    def __init__(self, name: str, wanted: tuple[tuple[int, ...], torch.dtype] | None, found: Any, device: torch.device) -> None:
+        self.name = name
+        self.found = found.detach() if isinstance(found, Tensor) else None
+        self.fault = _fault(wanted, found, device)
+        self._dtype = self.found.dtype if self.found is not None else wanted[1] if wanted else None
+        self._tolerance = 0.0 if name == "residual_out" else 1.0
+        self._error = self._max_abs = self._ulps = 0.0
+        self._nonfinite = 0
+        self._has_finite = self.fault is None and self.found is not None and self.found.numel() == 0
+
+    def add(self, found: Tensor, exact: Expected, unit: Tensor, scratch: Tensor) -> None:
+        """Compare some rows; `unit` is one unit in the last place for each element, `scratch` a buffer of their shape."""
+        off = scratch.copy_(found).sub_(exact.value).abs_()
+        limit, max_abs = exact.limit, float(off.max())
+        if isfinite(max_abs):
+            self._has_finite = True
+        else:
+            max_abs = self._set_aside_nonfinite(found, exact.value, off)
+            unit, limit = unit.nan_to_num(nan=1.0), None if limit is None else limit.nan_to_num(nan=1.0)
+        self._max_abs = max(self._max_abs, max_abs)
+        self._error = _worse(self._error, max_abs if limit is None else float(torch.div(off, limit).max()))
+        self._ulps = _worse(self._ulps, float(off.div_(unit).max()))
+
+    def _set_aside_nonfinite(self, found: Tensor, exact: Tensor, off: Tensor) -> float:
+        """Count what is not finite and should be, zero its deviation, and return the largest deviation that is left."""
+        finite = found.isfinite()
+        # An exact value past the range of the dtype is an infinity there; an exact value that is not a number judges nobody.
+        as_it_should = (found == exact.to(found.dtype)) | exact.isnan()
+        self._nonfinite += int((~finite & ~as_it_should).sum())
+        self._has_finite |= bool(finite.any())
+        return float(off.nan_to_num_(nan=0.0, posinf=0.0).max())
+
+    def accuracy(self) -> Accuracy:
+        is_judged = self.fault is None
+        has_figures = is_judged and self._has_finite
+        return Accuracy(
+            tensor=self.name,
+            dtype="unknown" if self._dtype is None else _name(self._dtype),
+            error=self._error if has_figures else None,
+            tolerance=self._tolerance,
+            max_abs=self._max_abs if has_figures else None,
+            ulps=self._ulps if has_figures else None,
+            nonfinite=self._nonfinite,
+            passed=is_judged and self._nonfinite == 0 and self._error <= self._tolerance,
+            fault=self.fault,
+        )
+
+
+def _worse(worst: float, value: float) -> float:
+    """Return the larger of the two; what is not finite counts as the largest number, which a record can hold."""
+    return max(worst, value) if value <= float_info.max else float_info.max
+
+
+def _units(exact: Tensor, dtype: torch.dtype, out: Tensor) -> Tensor:
+    """Return one unit in the last place of dtype for each element, at its value or at the root mean square of its row."""
+    info = torch.finfo(dtype)
+    row_size = torch.linalg.vector_norm(exact, dim=1, keepdim=True).div_(sqrt(exact.shape[1])).clamp_(min=info.tiny)
+    magnitude = torch.maximum(torch.abs(exact, out=out), row_size, out=out)
+    # Clearing the mantissa leaves the power of two below: the exponent bits of a float64 are its highest 11 after the sign.
+    magnitude.view(torch.int64).bitwise_and_(0x7FF << 52)
+    return magnitude.mul_(info.eps)
+
+
+def _compare(
+    tallies: Mapping[str, Mapping[str, _Tally]],
+    expected: Mapping[str, Expected],
+    shape: tuple[int, int],
+    chunk: slice,
+    buffers: dict[str, Tensor],
+) -> None:
+    """Compare one chunk of rows of every provider; `shape` is that of all rows."""
+    for name, exact in expected.items():
+        judged = [named[name] for named in tallies.values() if named[name].found is not None and named[name].fault is None]
+        if not judged or exact.value.numel() == 0:
+            continue
+        units, scratch = (buffers.setdefault(use, torch.empty_like(exact.value))[: len(exact.value)] for use in ("units", "scratch"))
+        for tally in judged:
+            assert tally.found is not None
+            if tally is judged[0]:
+                _units(exact.value, tally.found.dtype, units)
+            tally.add(tally.found.reshape(shape)[chunk], exact, units, scratch)

@@ -1,0 +1,62 @@
+"""The words a user can type: one list of options, defaults and help for the command line and the pytest plugin. Imports little."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["HELP", "Choices", "fields", "option_name"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """Hold the words as typed; lists are comma-separated. Every field has the name of its option."""
+
+    grid: str = "seed"
+    case: str = ""
+    provider: str = "eager,aten,compile,triton"
+    norm: str = "layer_norm,rms_norm"
+    pass_: str = "forward,forward_backward"
+    dtype: str = "float32"
+    weight_dtype: str = ""
+    device: str = "cpu"
+    threads: int | None = None
+    cache: str = "warm"
+    pages: str = "reused"
+    budget: float = 8.0
+    seed: int = 0
+    out: str = ".normbench/runs"
+    resume: str | None = None
+
+
+DEFAULTS = Choices()
+
+HELP: Mapping[str, str] = {
+    "grid": "Shapes: a named grid (see `normbench list grids`) or shapes such as 4x128x512,8192x1024.",
+    "case": "Case ids (see `normbench list cases`) instead of grid, norm, pass and dtype.",
+    "provider": "Who computes: names, or paths of .py files that define one.",
+    "norm": "layer_norm, rms_norm, add_layer_norm, add_rms_norm.",
+    "pass_": "forward, backward, forward_backward.",
+    "dtype": "float32, bfloat16, float16.",
+    "weight_dtype": "Dtype of weight and bias; the dtype of x when empty.",
+    "device": "cpu, cuda or cuda:N.",
+    "threads": "CPU threads; the cores that affinity and quota allow when not given.",
+    "cache": "warm: a call finds its tensors in cache. cold: the cache is flushed before every call.",
+    "pages": "reused: outputs come from pages the allocator kept. fresh: from new ones (CPU). Both: reused,fresh.",
+    "budget": "Seconds of measuring per case, all its providers together.",
+    "seed": "Seed of inputs and of the order of turns.",
+    "out": "Folder that runs are written to.",
+    "resume": "Go on with this run (a path, a name, or latest).",
+}
+
+
+def option_name(field: str) -> str:
+    """Return the option of a field: `weight_dtype` is `weight-dtype`, `pass_` is `pass`."""
+    return field.rstrip("_").replace("_", "-")
+
+
+def fields() -> list[tuple[str, Any]]:
+    """Return each field of Choices with its default, in order."""
+    return [(field.name, field.default) for field in dataclasses.fields(Choices)]

@@ -1,0 +1,43 @@
+"""Files that survive a crash, and file errors said in words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import NormbenchError
+
+__all__ = ["explained", "write_all", "write_atomically"]
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte; one `os.write` may take fewer."""
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file so that a reader, or a crash, sees the old content or the new one whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn an OSError into a NormbenchError that says what could not be done, why, and what to give instead."""
+    try:
+        yield
+    except OSError as error:
+        raise NormbenchError(f"{what}: {error.strerror or error}; give a folder that can be read and written") from error

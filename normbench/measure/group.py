@@ -1,0 +1,267 @@
+"""All providers of one case, checked and measured side by side, as records.
+
+This is where every (case, provider) asked for becomes exactly one record, whatever happens to it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..case import Case, Conditions
+from ..errors import NormbenchError
+from ..record import Block, Measurement, Record, Role, Status, StopReason
+from ..stats import block_log_medians, time_interval
+from ..traffic import predicted_peak_bytes
+from .machine import available_memory_bytes
+from .plan import Plan, stop_reason
+from .tasks import BlockResult, BlockTask, CheckResult, CheckTask, OutOfMemory
+from .worker import TaskDied, TaskTimeout, Worker
+
+__all__ = ["Group", "Live", "Measurer"]
+
+INTERPRETER_ROWS = 64
+"""Rows that a Triton kernel is checked on in the interpreter, which takes some milliseconds per program."""
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell how a case stands after another block: how many blocks, the time of one call so far by provider, in seconds."""
+
+    case: Case
+    blocks: int
+    spent_s: float
+    time_s: dict[str, float]
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Name what is measured together: one case under one set of conditions by several providers."""
+
+    case: Case
+    conditions: Conditions
+    providers: tuple[str, ...]
+
+    def record_keys(self) -> set[str]:
+        return {f"{self.case.id}@{self.conditions.id}#{provider}" for provider in self.providers}
+
+
+class _Drafts:
+    """Collect what becomes the records of one group."""
+
+    def __init__(self, group: Group, seed: int) -> None:
+        self._group = group
+        self._seed = seed
+        self._id = uuid.uuid4().hex
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.checks: dict[str, CheckResult] = {}
+        self.measurements: dict[str, Measurement] = {}
+        self.device_state: dict[str, Any] | None = None
+
+    def settle(self, providers: Iterable[str], status: Status, reason: str) -> None:
+        for provider in providers:
+            known = self.checks.get(provider)
+            base = known if known is not None else CheckResult(provider=provider, status=status)
+            self.checks[provider] = msgspec.structs.replace(base, status=status, reason=reason)
+
+    def records(self) -> list[Record]:
+        controls = [arm for arm in self.measurements if arm not in self.checks]
+        return [self._record(name, Role.PROVIDER) for name in self._group.providers] + [
+            self._record(name, Role.CONTROL) for name in controls
+        ]
+
+    def _record(self, name: str, role: Role) -> Record:
+        result = self.checks[name] if role is Role.PROVIDER else CheckResult(provider=name, status=Status.OK)
+        status, reason = result.status, result.reason
+        measurement = self.measurements.get(name)
+        throttled = (self.device_state or {}).get("throttle_reason")
+        if status is Status.OK and throttled:
+            status, reason = Status.THROTTLED, f"the device slowed itself down: {throttled}"
+        return Record(
+            case_id=self._group.case.id,
+            case=self._group.case,
+            conditions=self._group.conditions,
+            provider=name,
+            role=role,
+            status=status,
+            reason=reason,
+            group=self._id,
+            started_at=self._started_at,
+            seed=self._seed,
+            first_call_s=result.first_call_s,
+            accuracy=result.accuracy,
+            memory=result.memory,
+            measurement=measurement,
+            settings=result.settings,
+            device_state=self.device_state,
+        )
+
+
+class Measurer:
+    """Check and measure groups in worker processes. Close it, or use it as a context manager.
+
+    Raises UsageError at once when a provider cannot be loaded or the device is not there.
+    """
+
+    def __init__(self, providers: Sequence[str], *, device: str, plan: Plan, log: Path) -> None:
+        plan.validate()
+        self._providers = tuple(providers)
+        self._device = device
+        self._plan = plan
+        self._log = log
+        self._workers = ExitStack()
+        self._server: Worker | None = None
+        self._interpreter: Worker | None = None
+        self.device: Mapping[str, Any] = next(iter(self._run("describe_device", device)))
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker processes."""
+        self._workers.close()
+        self._server = self._interpreter = None
+
+    def _start(self, environment: dict[str, str]) -> Worker:
+        worker = Worker(setup=f"{__package__}.tasks:setup", setup_argument=self._providers, environment=environment, log=self._log)
+        return self._workers.enter_context(worker)
+
+    def _run(self, task: str, argument: Any, *, interpreter: bool = False) -> Iterable[Any]:
+        return self._run_named(f"{__package__}.tasks:{task}", argument, interpreter=interpreter)
+
+    def _run_named(self, task: str, argument: Any, *, interpreter: bool = False) -> Iterable[Any]:
+        """Run a task in the server, or in the interpreter's, starting it when needed."""
+        # Compiling in worker processes of its own would outlive the task that asked for it.
+        environment = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        if self._device == "cpu":
+            # With a GPU in sight autograd starts threads, and threads do not survive a fork.
+            environment["CUDA_VISIBLE_DEVICES"] = ""
+        if interpreter:
+            if self._interpreter is None:
+                self._interpreter = self._start({**environment, "TRITON_INTERPRET": "1"})
+            worker = self._interpreter
+        else:
+            if self._server is None:
+                self._server = self._start(environment)
+            worker = self._server
+        try:
+            yield from worker.run(task, argument, timeout_s=self._plan.timeout_s)
+        except TaskTimeout:
+            # The worker is closed; the next task starts another.
+            self._server = self._interpreter = None
+            raise
+
+    def run_task(self, task: str, argument: Any) -> list[Any]:
+        """Run any `module:function` in a fresh fork of the server and return what it emitted."""
+        return list(self._run_named(task, argument))
+
+    def measure(self, group: Group, on_block: Callable[[Live], None] = lambda live: None) -> list[Record]:
+        """Return one record per provider, and one per control when something was timed.
+
+        A KeyboardInterrupt passes through with the blocks measured so far lost; the caller records what was interrupted.
+        """
+        drafts = _Drafts(group, self._plan.seed)
+        if not self._predict_memory(group, drafts):
+            self._check(group, drafts)
+            timed = tuple(name for name in group.providers if drafts.checks[name].status is Status.OK)
+            if group.case.is_empty:
+                drafts.settle(timed, Status.SKIPPED, "empty: there is nothing to time; outputs were checked")
+            elif timed:
+                self._take_blocks(group, timed, drafts, on_block)
+        return drafts.records()
+
+    def _predict_memory(self, group: Group, drafts: _Drafts) -> bool:
+        """Settle the whole group as out of memory when it cannot fit; say whether it was."""
+        needed = predicted_peak_bytes(group.case, len(group.providers))
+        available = int(self.device["free_bytes"]) if "free_bytes" in self.device else available_memory_bytes()
+        if needed <= available:
+            return False
+        reason = f"predicted to need {needed / 2**30:.1f} GiB, and {available / 2**30:.1f} GiB are available; not attempted"
+        drafts.settle(group.providers, Status.OOM, reason)
+        return True
+
+    def _check(self, group: Group, drafts: _Drafts) -> None:
+        waiting = list(group.providers)
+        while waiting:
+            current: str | None = None
+            task = CheckTask(case=group.case, conditions=group.conditions, providers=tuple(waiting), seed=self._plan.seed)
+            try:
+                for message in self._run("check", task):
+                    if isinstance(message, CheckResult):
+                        drafts.checks[message.provider] = message
+                    else:
+                        _, current = message
+            except (TaskDied, TaskTimeout, NormbenchError) as error:
+                # The one that was running is at fault; without knowing it, all are.
+                at_fault = [current] if current is not None else [name for name in waiting if name not in drafts.checks]
+                drafts.settle(at_fault, _status_of(error), f"while it was checked: {error}")
+            waiting = [name for name in waiting if name not in drafts.checks]
+        interpreted = [name for name in group.providers if drafts.checks[name].status is Status.SKIPPED]
+        if interpreted:
+            self._check_in_interpreter(group, tuple(interpreted), drafts)
+
+    def _check_in_interpreter(self, group: Group, names: tuple[str, ...], drafts: _Drafts) -> None:
+        """Check Triton kernels without a GPU, on a few rows, in a process of their own: Triton decides at import."""
+        case = group.case
+        rows = min(case.rows, INTERPRETER_ROWS)
+        small = case if rows == case.rows else msgspec.structs.replace(case, shape=(rows, case.cols))
+        task = CheckTask(case=small, conditions=group.conditions, providers=names, seed=self._plan.seed)
+        try:
+            for message in self._run("check", task, interpreter=True):
+                if not isinstance(message, CheckResult):
+                    continue
+                if message.status is Status.OK:
+                    reason = f"no GPU: checked in Triton's interpreter on {rows} of {case.rows} rows, not timed"
+                    message = msgspec.structs.replace(message, status=Status.SKIPPED, reason=reason, first_call_s=None)
+                drafts.checks[message.provider] = message
+        except NormbenchError as error:
+            drafts.settle(names, _status_of(error), f"while it was checked in Triton's interpreter: {error}")
+
+    def _take_blocks(self, group: Group, timed: tuple[str, ...], drafts: _Drafts, on_block: Callable[[Live], None]) -> None:
+        blocks: dict[str, list[Block]] = {}
+        timer, stop, spent_s, count = "", None, 0.0, 0
+        while stop is None:
+            task = BlockTask(
+                case=group.case,
+                conditions=group.conditions,
+                providers=timed,
+                plan=self._plan,
+                # Every block draws its own order of turns and layout; inputs differ too.
+                seed=self._plan.seed + 1000 * (count + 1),
+            )
+            start = time.monotonic()
+            try:
+                (result,) = self._run("block", task)
+            except NormbenchError as error:
+                drafts.settle(timed, _status_of(error), f"while it was measured: {error}")
+                return
+            assert isinstance(result, BlockResult)
+            spent_s += time.monotonic() - start
+            count += 1
+            timer = result.timer
+            drafts.device_state = result.device_state or drafts.device_state
+            for arm, block in result.blocks.items():
+                blocks.setdefault(arm, []).append(block)
+            so_far = {arm: Measurement(timer=timer, blocks=tuple(taken), stop=StopReason.BLOCKS) for arm, taken in blocks.items()}
+            stop = stop_reason(self._plan, {name: block_log_medians(so_far[name]) for name in timed}, spent_s)
+            times = {name: time_interval(so_far[name]).estimate for name in timed}
+            on_block(Live(case=group.case, blocks=count, spent_s=spent_s, time_s=times))
+        for arm, taken in blocks.items():
+            drafts.measurements[arm] = Measurement(timer=timer, blocks=tuple(taken), stop=stop)
+
+
+def _status_of(error: NormbenchError) -> Status:
+    """Return the status of a provider whose process failed; the kernel's out-of-memory killer leaves signal 9."""
+    import signal
+
+    if isinstance(error, OutOfMemory) or (isinstance(error, TaskDied) and error.signal_number == signal.SIGKILL):
+        return Status.OOM
+    return Status.ERROR

@@ -1,0 +1,101 @@
+"""Turns: the arms of one case sampled side by side, in random order, on tensors that are new in every repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from resource import RUSAGE_SELF, getrusage
+from time import perf_counter
+from typing import Any
+
+from ..errors import NormbenchError
+from .plan import Cost, Schedule
+from .timer import Sample, Timer
+
+__all__ = ["Call", "Samples", "process_page_faults", "take_repetition", "warm_up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Hold the timed work of one arm and what must happen before each sample, outside the clock."""
+
+    run: Callable[[], Any]
+    before: Callable[[], Any] | None = None
+
+    def prepare(self) -> None:
+        if self.before is not None:
+            self.before()
+
+
+@dataclass(slots=True)
+class Samples:
+    """Collect one arm's samples of one repetition."""
+
+    time_s: list[float] = field(default_factory=list)
+    host_s: list[float] = field(default_factory=list)
+    page_faults: int = 0
+
+    def add(self, sample: Sample) -> None:
+        """Keep a sample. Raises NormbenchError for one of 0 s, which has no ratio to any other."""
+        if not sample.time_s > 0:
+            raise NormbenchError(f"a sample took {sample.time_s} s: the call is shorter than the clock can see")
+        self.time_s.append(sample.time_s)
+        if sample.host_s is not None:
+            self.host_s.append(sample.host_s)
+
+
+def warm_up(
+    calls: Mapping[str, Call],
+    timer: Timer,
+    *,
+    settle_s: float = 0.03,
+    close: float = 0.05,
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, Cost]:
+    """Run every arm one call at a time until two in a row differ by less than `close`, or `settle_s` seconds of calls are spent.
+
+    Returns what each arm's last call cost. At least two calls are made, unless the first alone takes longer than `settle_s`: the first
+    call of a repetition meets pages that were never touched and is not like the others. `clock` times what comes before a call.
+    """
+    costs = {}
+    for arm, call in calls.items():
+        previous, spent_s = float("inf"), 0.0
+        while True:
+            start = clock()
+            call.prepare()
+            before_s = clock() - start
+            sample = timer.sample(call.run, 1)
+            costs[arm] = Cost(call_s=sample.time_s, launch_s=sample.host_s or 0.0, before_s=before_s)
+            # A call that the clock cannot see must come to an end too.
+            spent_s += max(sample.time_s, 1e-6)
+            if abs(sample.time_s - previous) <= close * sample.time_s or spent_s >= settle_s:
+                break
+            previous = sample.time_s
+    return costs
+
+
+def take_repetition(
+    calls: Mapping[str, Call], timer: Timer, schedule: Schedule, rng: Random, count_faults: Callable[[], int]
+) -> dict[str, Samples]:
+    """Return every arm's samples of one repetition: `schedule.turns` turns, each with all arms once in random order.
+
+    `count_faults` is read before and after each sample, outside the clock.
+    """
+    samples = {arm: Samples() for arm in calls}
+    order = list(calls)
+    for _ in range(schedule.turns):
+        rng.shuffle(order)
+        for arm in order:
+            call = calls[arm]
+            call.prepare()
+            faults = count_faults()
+            sample = timer.sample(call.run, schedule.inner[arm])
+            samples[arm].page_faults += count_faults() - faults
+            samples[arm].add(sample)
+    return samples
+
+
+def process_page_faults() -> int:
+    """Return how many minor page faults this process has had."""
+    return getrusage(RUSAGE_SELF).ru_minflt

@@ -1,0 +1,105 @@
+"""The tensors of a case on one device, from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .case import Case, Convention, DType
+
+__all__ = ["Problem", "make_problem", "torch_dtype"]
+
+# Filling 134M elements with fresh normal values takes seconds on two cores; repeating one tile is as fast as memory. The tile's
+# length is prime, so that rows of every width below it start at different places in it and differ from each other.
+TILE = 4_194_301
+
+# No smaller magnitude is drawn: 2**-13 is twice the smallest normal float16, and float16 has the narrowest range of all dtypes. Zeros
+# and subnormal numbers change the speed of some processors, and zeros hide a wrong factor.
+SMALLEST = 2.0**-13
+
+# Centred data hides two classic faults: padded lanes counted into the variance, and the cancellation of E[x2] - E[x]2.
+X_MEAN = 0.5
+
+# Upstream gradients that know nothing of x make both projections of the backward vanish like 1/sqrt(cols), and a kernel that drops
+# them would pass at large widths. A share of x keeps them at full size.
+DY_SHARE_OF_X = 0.5
+
+_SUB_SEEDS = {"x": 0, "weight": 1, "bias": 2, "residual": 3, "dy": 4, "dresidual_out": 5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Hold the inputs and upstream gradients of one case on one device; what the case does not have is None.
+
+    `x`, `residual`, `dy`, `dresidual_out` have the case's shape and dtype, `weight` and `bias` shape (cols,) and its weight dtype.
+    `dy` and `dresidual_out` are the upstream gradients of both outputs.
+    """
+
+    case: Case
+    device: torch.device
+    x: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
+    residual: Tensor | None
+    dy: Tensor | None
+    dresidual_out: Tensor | None
+
+
+def torch_dtype(dtype: DType) -> torch.dtype:
+    """Return PyTorch's dtype of the same name."""
+    found = getattr(torch, dtype.value)
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+def make_problem(case: Case, *, device: str | torch.device, seed: int) -> Problem:
+    """Draw the tensors of a case, contiguous and newly allocated.
+
+    The same seed gives the same bits on the same kind of device. Values are normal: x with mean 0.5, residual with mean 0, weight
+    1 + 0.2 n (0.2 n for the gemma convention, whose factor is 1 + weight), bias 0.2 n, dy partly made of x and with the sign of
+    every second row turned round. None is zero or subnormal. x, weight, bias and residual ask for gradients if the pass has a
+    backward.
+    """
+    device = torch.device(device)
+    dtype = torch_dtype(case.dtype)
+    has_backward = case.pass_.has_backward
+
+    def draw(name: str, numel: int) -> Tensor:
+        generator = torch.Generator(device).manual_seed((seed * len(_SUB_SEEDS) + _SUB_SEEDS[name]) % 2**63)
+        wide = torch.float64 if case.dtype is DType.FLOAT64 else torch.float32
+        return torch.randn(min(numel, TILE), generator=generator, device=device, dtype=wide)
+
+    def column_vector(name: str, mean: float) -> Tensor:
+        assert case.weight_dtype is not None
+        return _repeat(draw(name, case.cols) * 0.2 + mean, (case.cols,), torch_dtype(case.weight_dtype)).requires_grad_(has_backward)
+
+    x_tile = draw("x", case.numel) + X_MEAN
+    x = _repeat(x_tile, case.shape, dtype).requires_grad_(has_backward)
+    weight = bias = residual = dy = dresidual_out = None
+    if case.weight_dtype is not None:
+        weight = column_vector("weight", 0.0 if case.convention is Convention.GEMMA else 1.0)
+        bias = column_vector("bias", 0.0) if case.bias else None
+    if case.residual:
+        residual = _repeat(draw("residual", case.numel), case.shape, dtype).requires_grad_(has_backward)
+    if has_backward:
+        dy = _repeat(draw("dy", case.numel) + DY_SHARE_OF_X * x_tile, case.shape, dtype)
+        # Sums over rows then stay near sqrt(rows): else the weight gradient of 131072 rows overflows float16, and dropped rows hide
+        # in the rounding of a large sum.
+        dy.view(case.rows, case.cols)[1::2].neg_()
+        if case.residual:
+            dresidual_out = _repeat(draw("dresidual_out", case.numel), case.shape, dtype)
+    return Problem(case=case, device=device, x=x, weight=weight, bias=bias, residual=residual, dy=dy, dresidual_out=dresidual_out)
+
+
+def _repeat(tile: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return a new tensor of `shape` filled with the tile over and over, its values kept away from zero."""
+    tile = torch.where(tile.abs() < SMALLEST, SMALLEST, tile).to(dtype)
+    full = torch.empty(shape, dtype=dtype, device=tile.device)
+    flat = full.view(-1)
+    whole = flat.numel() // max(tile.numel(), 1)
+    if whole:
+        flat[: whole * tile.numel()].view(whole, tile.numel()).copy_(tile)
+    flat[whole * tile.numel() :].copy_(tile[: flat.numel() - whole * tile.numel()])
+    return full

@@ -1,0 +1,73 @@
+"""What a person sees while a run goes on: a bar with the time left, and the figures of the case in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from .measure.group import Group, Live
+from .record import Record, Role, Status
+from .report.units import duration
+from .stats import time_interval
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Observe a run and show it on stderr; a line per finished case, and a bar where stderr is a terminal. A context manager."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Bar(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Progress:
+        self._console.print("starting the measuring process …")
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def started(self, groups: Sequence[Group], done: int) -> None:
+        self._console.print(f"{len(groups)} cases" + (f", {done} of them measured before" if done else ""))
+        self._task = self._bar.add_task("", total=len(groups), completed=done)
+
+    def group_started(self, group: Group) -> None:
+        self._describe(f"{group.case.id}: checking against float64")
+
+    def block_done(self, live: Live) -> None:
+        figures = "  ".join(f"{name} {duration(seconds)}" for name, seconds in live.time_s.items())
+        self._describe(f"{live.case.id}: process {live.blocks}, {live.spent_s:.0f} s  {figures}")
+
+    def group_done(self, group: Group, records: Sequence[Record]) -> None:
+        parts = []
+        for record in records:
+            if record.role is not Role.PROVIDER:
+                continue
+            if record.measurement is not None and record.status is Status.OK:
+                interval = time_interval(record.measurement)
+                width = f" ±{interval.half_width * 100:.1f} %" if interval.half_width is not None else ""
+                parts.append(f"{record.provider} {duration(interval.estimate)}{width}")
+            else:
+                parts.append(f"{record.provider} {record.status.value}")
+        self._console.print(f"{group.case.id}@{group.conditions.id}  " + "  ".join(parts), soft_wrap=True)
+        if self._task is not None:
+            self._bar.advance(self._task)
+
+    def _describe(self, text: str) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, description=text)

@@ -1,0 +1,69 @@
+"""A run in the terminal: one table per scope, then what was not measured. Returns renderables; printing is the caller's."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ..results import BASELINE, Result, derive_results
+from ..store import Run
+from .answers import scope_answer
+from .findings import unmeasured
+from .header import state_line
+from .tables import NO_DIFFERENCE, ScopeResults, by_scope, fastest, shape_text
+from .units import DASH, TIMES, join_words, number, percent, time_text, time_unit
+
+__all__ = ["summary_table"]
+
+
+def summary_table(run: Run) -> RenderableType:
+    """Return a run's times and speed-ups as a rich renderable, with reasons for what has none and the state of the run."""
+    results = derive_results(run.records)
+    parts: list[RenderableType] = []
+    for grid in by_scope(results):
+        if grid.providers:
+            parts += [_scope_table(grid), Text(f"{_plain(scope_answer(grid).headline)}.\n")]
+    for one in unmeasured(results):
+        count = f"{len(one.reasons)} record{'' if len(one.reasons) == 1 else 's'}"
+        parts.append(Text.assemble((one.status, "bold yellow"), f" {join_words(one.providers)}, {count}: {one.reason}"))
+    parts.append(Text(_plain(state_line(run)), style="green" if run.is_complete else "bold red"))
+    return Group(*parts)
+
+
+def _scope_table(grid: ScopeResults) -> RichTable:
+    unit = time_unit(one.time.estimate for one in grid.cells.values() if one.time)
+    table = RichTable(
+        title=grid.scope.title, caption=f"{grid.scope.circumstances}; {unit} per call", title_justify="left", caption_justify="left"
+    )
+    table.add_column("shape", no_wrap=True)
+    for name in grid.providers:
+        table.add_column(Text(name), justify="right")
+    for shape in grid.shapes:
+        best = fastest(grid.row(shape))
+        cells = [_cell(grid.cells.get((shape, name)), unit, bold=name in best) for name in grid.providers]
+        table.add_row(shape_text(shape), *cells)
+    return table
+
+
+def _cell(result: Result | None, unit: str, *, bold: bool) -> Text:
+    if result is None:
+        return Text(DASH, style="dim")
+    if result.time is None:
+        return Text("no time" if result.problem else result.record.status.value, style="yellow")
+    half = result.time.half_width
+    text = Text(time_text(result.time.estimate, unit), style="bold" if bold else "")
+    spread = "?" if half is None else percent(half) if half < 1 else "100 % or more"
+    text.append(f" ±{spread}", style="dim not bold")
+    if result.record.provider == BASELINE:
+        return text
+    if result.speedup is None:
+        return text.append(f"  {result.speedup_missing}", style="dim not bold")
+    told = result.speedup.low is None or result.speedup.excludes(1.0)
+    colour = "green" if result.speedup.estimate > 1 else "red"
+    shown = f"  {number(result.speedup.estimate)}{TIMES}" + ("" if told else NO_DIFFERENCE)
+    return text.append(shown, style=colour if told else "dim not bold")
+
+
+def _plain(text: str) -> str:
+    return text.replace("**", "").replace("`", "")

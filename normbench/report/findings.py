@@ -1,0 +1,107 @@
+"""What a reader must know besides the figures: what was not measured and why, and what looks odd. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+import msgspec
+
+from ..record import Role, Status
+from ..results import Result
+from .tables import ScopeResults, Table
+from .units import DASH, duration, escape, join_words, number, percent
+
+__all__ = ["Unmeasured", "first_call_table", "oddities", "peak_gbps", "unmeasured"]
+
+_COPY_CEILING = 1.5
+_FIXED_COST_BYTES = 2**20
+"""Below this a call's fixed cost decides its time, and its share of the copy says nothing about bandwidth."""
+_WIDE = 0.10
+
+
+class Unmeasured(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold the records that ended the same way for the same reason: `reasons` by key of the record, `reason` the first of them."""
+
+    status: str
+    reason: str
+    providers: list[str]
+    reasons: dict[str, str]
+
+
+def unmeasured(results: Iterable[Result]) -> list[Unmeasured]:
+    """Return everything without a time, grouped by status and reason, in the order in which it was met.
+
+    Reasons that differ in numbers only (rows, bytes) are one kind, and say so.
+    """
+    grouped: dict[tuple[str, str], list[tuple[Result, str]]] = {}
+    for result in results:
+        if result.time is None:
+            status = result.record.status.value if not result.problem else "no time"
+            reason = result.problem or result.record.reason or "no reason was recorded"
+            grouped.setdefault((status, re.sub(r"\d+", "0", reason)), []).append((result, reason))
+    return [
+        Unmeasured(
+            status=status,
+            reason=group[0][1] + ("" if len({reason for _, reason in group}) == 1 else " (elsewhere with other numbers)"),
+            providers=list(dict.fromkeys(one.record.provider for one, _ in group)),
+            reasons={one.record.key: reason for one, reason in group},
+        )
+        for (status, _), group in grouped.items()
+    ]
+
+
+def first_call_table(results: Iterable[Result]) -> Table | None:
+    """Return what the first call cost per provider, compilation included; None when it was not taken."""
+    costs: dict[str, list[tuple[float, str]]] = {}
+    for result in results:
+        if result.record.role is Role.PROVIDER and result.record.first_call_s is not None:
+            costs.setdefault(result.record.provider, []).append((result.record.first_call_s, result.record.case_id))
+    if not costs:
+        return None
+    rows = []
+    for name, taken in costs.items():
+        most, where = max(taken)
+        rows.append([escape(name), str(len(taken)), duration(median(cost for cost, _ in taken)), duration(most), escape(where)])
+    return Table(["provider", "cases", "median", "most", "at"], rows)
+
+
+def peak_gbps(machine: dict[str, object]) -> float | None:
+    """Return the memory bandwidth that the measured device can reach by its data sheet or clocks, or None when not known."""
+    device = machine.get("device")
+    value = device.get("peak_gbps") if isinstance(device, dict) else None
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
+    """Return one sentence for each kind of thing that deserves a second look, with where it was seen."""
+    results = [result for grid in grids for result in grid.cells.values()]
+    sentences = []
+    if peak is not None and (above := [one for one in results if one.gbps is not None and one.gbps > peak]):
+        sentences.append(
+            f"**error**: above the device's peak of {number(peak)} GB/s, so the time or the byte model is wrong: {_where(above)}"
+        )
+    if high := [one for one in results if (one.copy_share or 0.0) > _COPY_CEILING and (one.bytes_moved or 0) >= _FIXED_COST_BYTES]:
+        most = max(one.copy_share for one in high if one.copy_share is not None)
+        sentences.append(
+            f"more than {_COPY_CEILING:g} times the bandwidth of a copy of the same size (up to {percent(most)}); check that the call does "
+            f"all of its work: {_where(high)}"
+        )
+    if throttled := [one for one in results if one.record.status is Status.THROTTLED]:
+        sentences.append(f"the device throttled meanwhile: {_where(throttled)}")
+    if wide := [one for one in results if one.time and (one.time.half_width or 0.0) > _WIDE]:
+        sentences.append(f"interval of the time wider than ±{percent(_WIDE)}; a larger `--budget` narrows it: {_where(wide)}")
+    if single := [one for one in results if one.time and one.time.low is None]:
+        sentences.append(f"measured only once, so without an interval: {_where(single)}")
+    if within := [one for one in results if one.time and one.time.low is not None and one.time.unit.kind != "process"]:
+        sentences.append(f"measured in one process, so the interval leaves out what differs from process to process: {_where(within)}")
+    if apart := [one for one in results if one.time and one.speedup is None and one.record.role is Role.PROVIDER]:
+        reasons = join_words(sorted({one.speedup_missing or DASH for one in apart}))
+        sentences.append(f"no speed-up ({reasons}): {_where(apart)}")
+    return sentences
+
+
+def _where(results: Sequence[Result], most: int = 4) -> str:
+    keys = [f"`{result.record.key}`" for result in results]
+    return join_words(keys) if len(keys) <= most else f"{', '.join(keys[:most])} and {len(keys) - most} more"

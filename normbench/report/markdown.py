@@ -1,0 +1,85 @@
+"""The report as Markdown, from a template that holds all of its prose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+import msgspec
+
+from ..results import Result
+from ..store import Run
+from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
+from .commands import run_command, scope_command
+from .findings import first_call_table, oddities, peak_gbps, unmeasured
+from .header import facts, state_line
+from .tables import Scope, ScopeResults, Table, accuracy_table, allocation_table, bandwidth_table, by_scope, memory_table, time_table
+from .units import escape
+
+__all__ = ["Picture", "render_markdown", "table_text"]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """Name an image file beside the report and say what it shows; without a file `caption` says why there is none."""
+
+    file: str | None
+    caption: str
+
+
+def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Picture]) -> str:
+    """Return the report's text. Every record of the run appears in it, with figures or with the reason why it has none."""
+    grids = [grid for grid in by_scope(results) if grid.providers]
+    ratios = norm_ratios(results)
+    peak = peak_gbps(run.info.machine)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__, "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters |= {"table": table_text, "escape": escape}
+    text = environment.get_template("report.md.j2").render(
+        run=run,
+        state=state_line(run),
+        facts=facts(run, results),
+        answers=[scope_answer(grid) for grid in grids],
+        norm_answers=norm_answers(ratios),
+        pictures=pictures,
+        sections=[_section(run, grid, peak) for grid in grids],
+        norm_tables=_norm_tables(ratios),
+        first_calls=first_call_table(results),
+        unmeasured=unmeasured(results),
+        oddities=oddities(grids, peak),
+        circumstances=list(dict.fromkeys(grid.scope.circumstances for grid in grids)),
+        command=run_command(run.info),
+    )
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _section(run: Run, grid: ScopeResults, peak: float | None) -> dict[str, Any]:
+    unit, times = time_table(grid)
+    return {
+        "scope": grid.scope,
+        "unit": unit,
+        "times": times,
+        "bandwidth": bandwidth_table(grid, peak),
+        "accuracy": accuracy_table(grid),
+        "allocation": allocation_table(grid),
+        "memory": memory_table(grid),
+        "command": scope_command(run.info, grid),
+    }
+
+
+def _norm_tables(ratios: Sequence[NormRatio]) -> list[tuple[Scope, Table]]:
+    scopes = dict.fromkeys(one.scope for one in ratios)
+    return [(scope, norm_ratio_table([one for one in ratios if one.scope == scope])) for scope in scopes]
+
+
+def table_text(table: Table) -> str:
+    """Return a table in Markdown, the first column to the left and figures to the right."""
+    lines = [table.header, ["---", *["--:"] * (len(table.header) - 1)], *table.rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

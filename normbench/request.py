@@ -1,0 +1,147 @@
+"""From the words a user typed to what is to be run, refused at once when it can never work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from .case import Cache, Case, Conditions, Pages
+from .choices import Choices, fields
+from .errors import UsageError
+from .grids import expand
+from .grids import grid as find_grid
+from .measure.group import Group
+from .measure.pages import page_control_reason
+from .measure.plan import Plan
+from .measure.threads import available_cores, validate_threads
+from .store import DEFAULT_ROOT, LATEST, read_run
+
+__all__ = ["Request", "make_cases", "make_request", "split"]
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Say what to run: every case under every one of the conditions by every provider."""
+
+    label: str
+    cases: tuple[Case, ...]
+    providers: tuple[str, ...]
+    device: str = "cpu"
+    threads: int
+    caches: tuple[Cache, ...] = (Cache.WARM,)
+    pages: tuple[Pages, ...] = (Pages.REUSED,)
+    plan: Plan = Plan()
+    command: tuple[str, ...] = ()
+    root: str = str(DEFAULT_ROOT)
+    resume: str | None = None
+
+    def validate(self) -> None:
+        """Raise UsageError for what can never work, before anything is started."""
+        self.plan.validate()
+        if not self.cases:
+            raise UsageError("no case was asked for: the choices of grid, norm, pass and dtype leave none")
+        if not self.providers:
+            raise UsageError("no provider was asked for: name at least one, such as aten")
+        if len(set(self.providers)) != len(self.providers):
+            raise UsageError(f"providers {', '.join(self.providers)} name one twice")
+        validate_threads(self.threads)
+        if self.device == "cpu" and (reason := page_control_reason()) and Pages.FRESH in self.pages:
+            raise UsageError(f"pages 'fresh' cannot be had here: {reason}")
+        if self.device.startswith("cuda") and Pages.FRESH in self.pages:
+            raise UsageError("pages 'fresh' is for cpu: on cuda PyTorch's caching allocator always reuses its pages")
+
+    def conditions(self) -> list[Conditions]:
+        """Return every combination of cache and page state asked for."""
+        return [
+            Conditions(device=self.device, threads=self.threads, cache=cache, pages=pages) for cache in self.caches for pages in self.pages
+        ]
+
+    def groups(self) -> list[Group]:
+        """Return what is measured together, in the order in which it is measured."""
+        return [
+            Group(case=case, conditions=conditions, providers=self.providers) for case in self.cases for conditions in self.conditions()
+        ]
+
+
+def split(text: str) -> list[str]:
+    """Return the non-empty, stripped parts of a comma-separated list."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _members(kind: type[_E], text: str, option: str) -> tuple[_E, ...]:
+    known = [member.value for member in kind]
+    for word in split(text):
+        if word not in known:
+            raise UsageError(f"{option} {word!r} is unknown; known are {', '.join(known)}")
+    if not split(text):
+        raise UsageError(f"{option} is empty; known are {', '.join(known)}")
+    return tuple(dict.fromkeys(kind(word) for word in split(text)))
+
+
+def make_cases(choices: Choices) -> tuple[tuple[Case, ...], str]:
+    """Return the cases that the words ask for and a label for the run. Raises UsageError naming the first word that does not fit."""
+    if choices.case:
+        return tuple(dict.fromkeys(Case.from_id(text) for text in split(choices.case))), "cases"
+    chosen = find_grid(choices.grid)
+    cases = expand(
+        chosen,
+        norms=split(choices.norm),
+        passes=split(choices.pass_),
+        dtypes=split(choices.dtype),
+        weight_dtype=choices.weight_dtype or None,
+    )
+    return tuple(cases), chosen.name
+
+
+def make_request(choices: Choices, *, command: Sequence[str]) -> Request:
+    """Return the Request that the words ask for, or the one that a run to be resumed was made from.
+
+    Raises UsageError naming the first word that does not fit, or what differs from the run to be resumed.
+    """
+    typed = {name for name, default in fields() if getattr(choices, name) != default} - {"out", "resume"}
+    stored = _stored_request(choices) if choices.resume is not None else None
+    if stored is not None and not typed:
+        request = stored
+    else:
+        cases, label = make_cases(choices)
+        request = Request(
+            label=label,
+            cases=cases,
+            providers=tuple(split(choices.provider)),
+            device=choices.device,
+            threads=choices.threads if choices.threads is not None else available_cores(),
+            caches=_members(Cache, choices.cache, "cache"),
+            pages=_members(Pages, choices.pages, "pages"),
+            plan=Plan(budget_s=choices.budget, seed=choices.seed),
+            command=tuple(command),
+            root=choices.out,
+            resume=choices.resume,
+        )
+        if stored is not None:
+            _refuse_difference(request, stored)
+    request.validate()
+    return request
+
+
+_OF_ONE_INVOCATION = ("label", "command", "root", "resume")
+
+
+def _stored_request(choices: Choices) -> Request:
+    found = read_run(choices.resume or LATEST, root=choices.out)
+    try:
+        request = msgspec.convert(found.info.settings["request"], Request)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise UsageError(f"run {found.info.id} cannot be resumed: it does not say what it was made from ({error})") from None
+    return msgspec.structs.replace(request, root=str(found.path.parent), resume=found.path.name)
+
+
+def _refuse_difference(request: Request, stored: Request) -> None:
+    for name in Request.__struct_fields__:
+        if name not in _OF_ONE_INVOCATION and getattr(request, name) != getattr(stored, name):
+            raise UsageError(
+                f"run {stored.resume} was made with another {name}, {getattr(stored, name)!r}: resume it with the same choices or with none"
+            )

@@ -1,0 +1,158 @@
+"""A process has the page state it asked for: large outputs come from pages that were kept, or from new ones each time."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from normbench.case import Pages
+from normbench.errors import NormbenchError
+from normbench.measure import pages
+from normbench.measure.pages import page_control_reason, set_pages
+
+PAGE_BYTES = 4096
+glibc_only = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the page state is set through glibc's mallopt")
+
+# The page state cannot be undone, so each test has a process of its own. Huge pages are switched off in it (PR_SET_THP_DISABLE), or a
+# machine that hands them out unasked would count one fault for 512 pages.
+_PRELUDE = """
+import ctypes, json, sys
+from resource import RUSAGE_SELF, getrusage
+from normbench.case import Pages
+from normbench.measure.pages import set_pages
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
+libc.malloc.argtypes = libc.sbrk.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.prctl(41, 1, 0, 0, 0)
+
+def write(size):
+    block = libc.malloc(size)
+    libc.memset(block, 1, size)
+    libc.free(block)
+
+def faults_of(function, *arguments):
+    before = getrusage(RUSAGE_SELF).ru_minflt
+    function(*arguments)
+    return getrusage(RUSAGE_SELF).ru_minflt - before
+"""
+
+
+def run(code: str):
+    completed = subprocess.run([sys.executable, "-c", _PRELUDE + code], stdout=subprocess.PIPE, check=True)
+    return json.loads(completed.stdout)
+
+
+def faults_of_calls(state: Pages, size: int, calls: int) -> list[int]:
+    """Return the page faults of each of some calls that allocate, write and free `size` bytes."""
+    return run(f"set_pages(Pages({state.value!r}))\nprint(json.dumps([faults_of(write, {size}) for _ in range({calls})]))")
+
+
+# 1 MiB is where an output begins to count; 64 MiB lies beyond the 32 MiB up to which glibc would keep pages by itself.
+SIZES = pytest.mark.parametrize("size", [2**20, 2**26], ids=["1 MiB", "64 MiB"])
+
+
+@glibc_only
+@SIZES
+def test_reused_pages_fault_in_the_first_call_only(size):
+    first, *others = faults_of_calls(Pages.REUSED, size, calls=5)
+    assert first <= 1.1 * size / PAGE_BYTES + 100
+    # The interpreter's own objects may touch a page now and then.
+    assert max(others) <= 10
+
+
+@glibc_only
+@SIZES
+def test_fresh_pages_fault_in_every_call(size):
+    for faults in faults_of_calls(Pages.FRESH, size, calls=5):
+        assert faults == pytest.approx(size / PAGE_BYTES, rel=0.05)
+
+
+@glibc_only
+def test_fresh_pages_stay_fresh_as_blocks_are_freed():
+    # Left to itself glibc takes the size of each freed block, up to 32 MiB, as the new limit of what it keeps.
+    assert min(faults_of_calls(Pages.FRESH, 2**24, calls=20)) >= 0.95 * 2**24 / PAGE_BYTES
+
+
+@glibc_only
+@pytest.mark.parametrize("state", Pages, ids=str)
+def test_tensors_obey_the_page_state(state):
+    # 16 MiB, in the middle of what a norm's output takes.
+    numel = 2**22
+    code = f"""
+import torch
+torch.set_num_threads(1)
+set_pages(Pages({state.value!r}))
+print(json.dumps([faults_of(torch.ones, {numel}) for _ in range(4)]))
+"""
+    others = run(code)[1:]
+    pages_of_a_call = numel * 4 / PAGE_BYTES
+    assert max(others) < 0.05 * pages_of_a_call if state is Pages.REUSED else min(others) > 0.95 * pages_of_a_call
+
+
+@glibc_only
+def test_several_outputs_at_once_are_reused_too():
+    code = f"""
+set_pages(Pages.REUSED)
+def write_several():
+    blocks = [libc.malloc({2**22}) for _ in range(4)]
+    for block in blocks:
+        libc.memset(block, 1, {2**22})
+    for block in blocks:
+        libc.free(block)
+print(json.dumps([faults_of(write_several) for _ in range(4)]))
+"""
+    assert max(run(code)[1:]) <= 10
+
+
+@glibc_only
+def test_more_than_two_gib_are_kept():
+    # mallopt takes an int; the largest, 2**31 - 1, would give a free top of the heap back from 2 GiB on. Nothing is written here, so
+    # the memory is not needed, only its addresses.
+    size = 5 * 2**29
+    code = f"""
+set_pages(Pages.REUSED)
+ends = [libc.sbrk(0)]
+block = libc.malloc({size})
+ends.append(libc.sbrk(0))
+libc.free(block)
+ends.append(libc.sbrk(0))
+print(json.dumps([block is not None, *ends]))
+"""
+    has_block, before, during, after = run(code)
+    assert has_block
+    assert during - before >= size
+    assert after == during
+
+
+@pytest.mark.parametrize(("libc", "named"), [(("", ""), "Darwin"), (("musl", "1.2"), "musl")])
+def test_other_c_libraries_are_named(monkeypatch, libc, named):
+    monkeypatch.setattr(pages.platform, "libc_ver", lambda: libc)
+    monkeypatch.setattr(pages.platform, "system", lambda: "Darwin")
+    assert named in page_control_reason()
+    with pytest.raises(NormbenchError, match=rf"pages 'fresh' cannot be had here: .*{named}"):
+        set_pages(Pages.FRESH)
+
+
+def test_refused_option_is_named(monkeypatch):
+    class Refusing:
+        def __init__(self, name) -> None:
+            pass
+
+        def mallopt(self, option, value) -> int:
+            return 0
+
+    monkeypatch.setattr(pages.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(pages.ctypes, "CDLL", Refusing)
+    with pytest.raises(NormbenchError, match=r"mallopt\(-4, 0\) was refused, so pages 'reused'"):
+        set_pages(Pages.REUSED)
+
+
+@glibc_only
+def test_glibc_offers_control():
+    assert page_control_reason() is None

@@ -1,0 +1,144 @@
+"""Tables: no empty cell, bold only what was won, ratios only side by side."""
+
+from __future__ import annotations
+
+import pytest
+import synthetic
+
+from normbench.case import Case, Conditions
+from normbench.record import Status
+from normbench.report.commands import run_command, scope_command
+from normbench.report.tables import accuracy_table, allocation_table, bandwidth_table, by_scope, fastest, memory_table, time_table
+from normbench.results import derive_results
+
+CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
+
+
+def only(records):
+    (grid,) = by_scope(derive_results(records))
+    return grid
+
+
+def cells(table):
+    """Return {shape: {column: cell}}."""
+    return {row[0]: dict(zip(table.header[1:], row[1:], strict=True)) for row in table.rows}
+
+
+def test_scopes_keep_apart_what_must_not_be_compared():
+    cases = [
+        CASE,
+        Case.make("rms_norm", "forward", (8, 256, 1024), "bfloat16"),
+        Case.make("rms_norm", "backward", (8, 256, 1024), "float32"),
+        Case.make("rms_norm", "forward", (8, 256, 1024), "float32", residual=True),
+        Case.make("rms_norm", "forward", (8, 256, 1024), "float32", weight=False),
+    ]
+    records = [one for case in cases for one in synthetic.group(case)]
+    records += synthetic.group(CASE, conditions=Conditions(device="cpu", threads=1))
+    grids = by_scope(derive_results(records))
+    assert len(grids) == len({grid.scope.title + grid.scope.circumstances for grid in grids}) == 6
+
+
+def test_shapes_go_by_size_and_built_in_providers_come_first():
+    records = [
+        one for case in synthetic.cases(["rms_norm"], ["forward"]) for one in synthetic.group(case, ("mine", "triton", "compile", "aten"))
+    ]
+    grid = only(list(reversed(records)))
+    assert grid.providers == ("aten", "compile", "triton", "mine")
+    assert grid.shapes == synthetic.SHAPES
+
+
+def test_time_cell_has_time_interval_and_speedup():
+    unit, table = time_table(only(synthetic.group(CASE, eager=8e-3, aten=4e-3, compile=2e-3)))
+    row = cells(table)["8x256x1024"]
+    assert unit == "ms"
+    assert row["compile"].startswith("**")
+    assert "<br>2.0" in row["compile"]
+    assert row["aten"].endswith("<br>baseline")
+    assert "**" not in row["aten"] + row["eager"]
+
+
+def test_tie_is_bold_on_both_sides_and_marked():
+    grid = only(synthetic.group(CASE, aten=2e-3, compile=2e-3, eager=9e-3))
+    assert sorted(fastest(grid.row(CASE.shape))) == ["aten", "compile"]
+    row = cells(time_table(grid)[1])["8x256x1024"]
+    assert row["aten"].startswith("**")
+    assert row["compile"].startswith("**")
+    assert row["compile"].endswith("≈")
+    assert not row["eager"].startswith("**")
+
+
+def test_one_provider_alone_wins_nothing():
+    grid = only(synthetic.group(CASE, ["compile"]))
+    assert fastest(grid.row(CASE.shape)) == []
+    assert cells(time_table(grid)[1])["8x256x1024"]["compile"].endswith("<br>aten was not measured")
+
+
+def test_other_groups_are_not_side_by_side():
+    records = [synthetic.record(CASE, "aten"), synthetic.record(CASE, "compile", group="later")]
+    grid = only(records)
+    assert fastest(grid.row(CASE.shape)) == []
+    assert cells(time_table(grid)[1])["8x256x1024"]["compile"].endswith("<br>not side by side")
+
+
+def test_single_repetition_has_no_interval_and_says_so():
+    one = {name: synthetic.measurement(1e-3, processes=1, repetitions=1, name=name) for name in ("aten", "compile")}
+    grid = only([synthetic.record(CASE, name, measurement=taken) for name, taken in one.items()])
+    assert "(no interval)" in cells(time_table(grid)[1])["8x256x1024"]["compile"]
+    assert len(fastest(grid.row(CASE.shape))) == 1
+
+
+@pytest.mark.parametrize("status", [status for status in Status if not status.is_measured])
+def test_every_table_shows_the_status_of_what_was_not_measured(status):
+    grid = only([*synthetic.group(CASE), synthetic.record(CASE, "triton", status=status, reason="why")])
+    tables = [time_table(grid)[1], bandwidth_table(grid, None), accuracy_table(grid), memory_table(grid), allocation_table(grid)]
+    assert {cells(table)["8x256x1024"]["triton"] for table in tables} == {status.value}
+
+
+def test_case_that_one_provider_was_not_asked_for_is_a_dash():
+    other = Case.make("rms_norm", "forward", (4, 128, 512), "float32")
+    grid = only([*synthetic.group(CASE), *synthetic.group(other, ["aten"])])
+    assert cells(time_table(grid)[1])["4x128x512"]["compile"] == "\u2013"
+
+
+def test_bandwidth_cell_has_share_of_copy_and_peak_is_the_limit():
+    grid = only(synthetic.group(CASE, aten=4e-3, compile=2e-3, copy=2e-3))
+    row = cells(bandwidth_table(grid, None))["8x256x1024"]
+    assert row["aten"].endswith("(50 %)")
+    assert row["bytes moved"] == "16.0 MiB"
+    assert float(row["copy, GB/s"]) == pytest.approx(8.4, abs=0.5)
+    assert cells(bandwidth_table(grid, 6.0))["8x256x1024"]["compile"].startswith("**error**")
+
+
+def test_empty_case_says_empty():
+    grid = only(synthetic.group(Case.make("rms_norm", "forward", (0, 8), "float32"), ["aten"]) + synthetic.group(CASE, ["aten"]))
+    row = cells(bandwidth_table(grid, None))["0x8"]
+    assert row["aten"] == row["copy, GB/s"] == "empty"
+    assert "empty" in cells(time_table(grid)[1])["0x8"]["aten"]
+
+
+def test_wrong_result_shows_its_error():
+    wrong = synthetic.record(CASE, "mine", status=Status.WRONG, reason="dx is off", accuracy=(synthetic.accuracy(error=3.1, tensor="dx"),))
+    lost = synthetic.record(CASE, "lost", status=Status.WRONG, reason="nan", accuracy=(synthetic.accuracy(error=None),))
+    row = cells(accuracy_table(only([wrong, lost])))["8x256x1024"]
+    assert row["mine"] == "wrong: 3.1 (dx, 2.0 ulp)"
+    assert row["lost"].startswith("wrong: not finite (y")
+
+
+def test_command_asks_for_this_table_only():
+    grid = only(synthetic.group(CASE))
+    command = scope_command(synthetic.info(settings={"plan": {"budget_s": 3.0}}), grid)
+    assert command == (
+        "normbench run --grid 8x256x1024 --norm rms_norm --pass forward --dtype float32 --provider eager,aten,compile "
+        "--device cpu --threads 2 --cache warm --pages reused --budget 3 --seed 0"
+    )
+
+
+def test_command_names_the_cases_when_options_differ_and_keeps_provider_files():
+    grid = only(synthetic.group(Case.make("rms_norm", "forward", (4, 8), "float32", weight=False)))
+    command = scope_command(synthetic.info(command=["normbench", "run", "--provider=aten,./my kernel.py"]), grid)
+    assert "--case op/rms_norm/forward/4x8/float32/noweight --provider 'aten,./my kernel.py'" in command
+
+
+def test_run_command_hides_where_the_program_lies():
+    assert run_command(synthetic.info(command=["/home/someone/bin/normbench", "run"])) == "normbench run"
+    assert run_command(synthetic.info(command=[])) == ""
