@@ -151,6 +151,12 @@ def _benchmarks(session: pytest.Session) -> list[pytest.Item]:
     ]
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse options that do not fit before anything is collected: an error raised while collecting would be one among others."""
+    if session.config.getoption("benchmark_only"):
+        session.config.stash[_SELECTION_KEY].parameters(session.config)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse bad input and start the run, before the first benchmark."""

@@ -30,6 +30,8 @@ class Progress:
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
             console=self._console,
+            # Drawing takes a core from what is being timed; once a second is enough for a person.
+            refresh_per_second=1,
             disable=not self._console.is_terminal,
         )
         self._task: TaskID | None = None

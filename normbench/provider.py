@@ -132,6 +132,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._providers: dict[str, Provider] = {}
+        self._files: dict[Path, list[str]] = {}
 
     @staticmethod
     def names() -> dict[str, str]:
@@ -169,6 +170,20 @@ class Registry:
         wanted = wanted.removeprefix(":")
         if not path.is_file():
             raise UsageError(f"provider file {str(path)!r} does not exist")
+        resolved = path.resolve()
+        if resolved not in self._files:
+            self._files[resolved] = self._load_file(path)
+        found = self._files[resolved]
+        if wanted:
+            if wanted not in found:
+                raise UsageError(f"{path} defines {', '.join(found) or 'no provider'}, not {wanted!r}")
+            return self._providers[wanted]
+        if len(found) != 1:
+            listed = ", ".join(found) or "tag a function with @normbench.provider"
+            raise UsageError(f"{path} defines {len(found)} providers ({listed}); name one as {path}:NAME")
+        return self._providers[found[0]]
+
+    def _load_file(self, path: Path) -> list[str]:
         module_spec = importlib.util.spec_from_file_location(f"_normbench_user_{path.stem}", path.resolve())
         if module_spec is None or module_spec.loader is None:
             raise UsageError(f"provider file {str(path)!r} cannot be loaded as a Python module")
@@ -178,15 +193,7 @@ class Registry:
             module_spec.loader.exec_module(module)
         except Exception as error:
             raise UsageError(f"provider file {str(path)!r} failed to import: {type(error).__name__}: {error}") from error
-        found = self.register_module(module)
-        if wanted:
-            if wanted not in found:
-                raise UsageError(f"{path} defines {', '.join(found) or 'no provider'}, not {wanted!r}")
-            return self._providers[wanted]
-        if len(found) != 1:
-            listed = ", ".join(found) or "tag a function with @normbench.provider"
-            raise UsageError(f"{path} defines {len(found)} providers ({listed}); name one as {path}:NAME")
-        return self._providers[found[0]]
+        return self.register_module(module)
 
     def register_module(self, module: Any) -> list[str]:
         """Register every tagged function of a module; return the provider names found, in order.

@@ -95,6 +95,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
     Sample k of repetition r belongs to the same turn for every provider of the group. `inner` calls make one sample. `host_s` has
     the same form and holds the time the host spent launching (CUDA only). `page_faults_per_call` counts minor faults (CPU only).
+    `others_cpu_share` is the share of the usable cores that other processes and the hypervisor took meanwhile; null where unknown.
     """
 
     started_at: float
@@ -102,6 +103,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     samples_s: tuple[tuple[float, ...], ...]
     host_s: tuple[tuple[float, ...], ...] | None = None
     page_faults_per_call: float | None = None
+    others_cpu_share: float | None = None
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from normbench.case import Case
@@ -73,6 +73,7 @@ def test_every_tensor_and_every_seed_has_values_of_its_own():
     dtype=st.sampled_from(DTYPES),
     seed=st.integers(0, 2**63 - 1),
 )
+@settings(deadline=None)
 def test_no_value_is_zero_or_subnormal_whatever_the_dtype(shape, dtype, seed):
     for tensor in tensors(make_problem(full_case(shape, dtype), device="cpu", seed=seed)).values():
         assert tensor.isfinite().all()

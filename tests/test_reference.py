@@ -25,7 +25,7 @@ def forward(norm, x, *, dtype="float64", weight=None, bias=None, residual=None, 
 
 def test_layer_norm_centres_and_scales():
     # 1, 2, 3 have variance 2/3, so the ends are at sqrt(3/2); a mean of 1002 changes nothing.
-    assert forward("layer_norm", [[1001, 1002, 1003]], eps=0).tolist()[0] == pytest.approx([-1.5**0.5, 0, 1.5**0.5])
+    assert forward("layer_norm", [[1001, 1002, 1003]], eps=0).tolist()[0] == pytest.approx([-(1.5**0.5), 0, 1.5**0.5])
 
 
 def test_layer_norm_keeps_a_small_spread_beside_a_large_mean():
@@ -58,7 +58,9 @@ def test_gemma_adds_1_to_the_weight_in_full_precision():
 
 
 def test_gemma_with_a_weight_of_zero_is_no_weight():
-    assert forward("rms_norm", [[3.0, 4.0]], weight=[0.0, 0.0], eps=0, convention="gemma").tolist()[0] == pytest.approx([3 / 12.5**0.5, 4 / 12.5**0.5])
+    assert forward("rms_norm", [[3.0, 4.0]], weight=[0.0, 0.0], eps=0, convention="gemma").tolist()[0] == pytest.approx(
+        [3 / 12.5**0.5, 4 / 12.5**0.5]
+    )
 
 
 def test_llama_rounds_before_it_multiplies():

@@ -36,7 +36,7 @@ _IDENTITY = (
 )
 _GPU_IDENTITY = ("uuid", "name", "memory_bytes", "power_limit_w")
 
-_MACHINE_TIMEOUT_S = 10
+_COMMAND_TIMEOUT_S = 10
 
 
 def machine_record(*, root: Path = Path("/"), library: Any = None) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _or_reason(value: Any, reason: str) -> Reading:
 def _run(command: list[str]) -> Reading:
     """Return what a command prints, or why it did not run."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_MACHINE_TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, f"{command[0]}: {error}"
     if done.returncode != 0:

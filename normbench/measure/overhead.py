@@ -42,7 +42,7 @@ def _tools(call: Callable[[], Any]) -> dict[str, Callable[[int], float]]:
 
     ours, torch_timer = WallTimer(), Timer(stmt="f()", globals={"f": call})
     # The runner is what pytest-benchmark puts around the function it times; it has no public name.
-    runner = BenchmarkFixture._make_runner(SimpleNamespace(_timer=perf_counter, _disable_gc=False), call, (), {})  # type: ignore[no-untyped-call]
+    runner = BenchmarkFixture._make_runner(SimpleNamespace(_timer=perf_counter, _disable_gc=False), call, (), {})  # type: ignore[no-untyped-call, arg-type]
 
     def plain(count: int) -> float:
         start = perf_counter()

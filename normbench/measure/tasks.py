@@ -14,6 +14,7 @@ from ..case import Cache, Case, Conditions, Pages, Pass
 from ..errors import NormbenchError
 from ..provider import Provider, Registry
 from ..record import Accuracy, Block, Memory, Status
+from .load import OtherLoad
 from .plan import Plan, make_schedule
 from .sampler import Call, Samples, process_page_faults, take_repetition, warm_up
 from .timer import CudaTimer, Timer, WallTimer
@@ -83,6 +84,12 @@ def setup(specs: tuple[str, ...]) -> None:
         # Importing the compiler takes seconds; do it once here, not in every task.
         import torch._dynamo
         import torch._inductor.compile_fx
+
+        if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+            # What a first compilation finds out about versions, C++ compiler and processor holds for every task: a cached kernel then
+            # takes 0.4 s to load instead of 3.4. Where a GPU is in sight the compiler would look at it, too.
+            with torch.no_grad():
+                torch.compile(lambda x: x + 1)(torch.ones(1))
 
 
 def _prepare_process(conditions: Conditions, case: Case, pages: Pages) -> Any:
@@ -169,12 +176,16 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
             _synchronise(device)
             first_call_s[spec] = time.perf_counter() - start
             if restore is not None:
+                # What it returns may be the input that it overwrote.
+                outputs[spec] = {name: _cloned(value) for name, value in outputs[spec].items()}
                 restore()
             changed = [name for name, print_ in _fingerprints(own).items() if before[name] != print_]
             if changed:
                 del outputs[spec]
                 reason = f"overwrites its input {', '.join(changed)} without saying so: declare mutates={changed!r}, or leave inputs alone"
                 emit(CheckResult(provider=spec, status=Status.WRONG, reason=reason))
+                # The others, and the oracle, need the inputs as they were.
+                problem = make_problem(task.case, device=device, seed=task.seed)
                 continue
             memory[spec] = measure_memory(make_call(own, function), make_forward(own, function), own)
         except Exception as error:
@@ -184,6 +195,9 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
             continue
         # Outside the except block: a live traceback would keep the failed call's tensors in memory.
         emit(failure)
+        # A device that can do nothing more raises here, and the others are checked in another process.
+        if _fingerprints(own) != before:
+            problem = make_problem(task.case, device=device, seed=task.seed)
     emit(("begin", None))
     verdicts = compare(task.case, problem, outputs)
     for spec, accuracy in verdicts.items():
@@ -199,6 +213,12 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
                 settings={**_settings(task.case), **_providers[spec].settings(task.case)},
             )
         )
+
+
+def _cloned(value: Any) -> Any:
+    import torch
+
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _fingerprints(problem: Any) -> dict[str, int]:
@@ -243,6 +263,7 @@ def _take_block(task: BlockTask) -> BlockResult:
     flush = make_flush(device) if cold else None
     collected: dict[str, list[Samples]] = {}
     schedule = None
+    load = OtherLoad()
     repetition = 0
     while schedule is None or repetition < schedule.repetitions:
         start = time.perf_counter()
@@ -266,6 +287,7 @@ def _take_block(task: BlockTask) -> BlockResult:
         if schedule is None:
             single = frozenset(arm for arm, call in calls.items() if call.before is not None)
             schedule = make_schedule(task.plan, cost_s, single=single, setup_s=time.perf_counter() - start)
+            load = OtherLoad()
             if meter is not None:
                 meter.start()
         for arm, samples in take_repetition(calls, timer, schedule, rng, process_page_faults).items():
@@ -273,7 +295,8 @@ def _take_block(task: BlockTask) -> BlockResult:
         repetition += 1
         del problem, calls, ballast
     state = meter.stop() if meter is not None else None
-    blocks = {arm: _as_block(samples, schedule.inner[arm], device) for arm, samples in collected.items()}
+    others = load.share()
+    blocks = {arm: _as_block(samples, schedule.inner[arm], device, others) for arm, samples in collected.items()}
     return BlockResult(timer=timer.name, blocks=blocks, device_state=state)
 
 
@@ -293,6 +316,12 @@ def _make_meter(device: Any) -> PowerMeter | None:
     from .power import PowerMeter
 
     return PowerMeter(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+
+
+def _peak_gbps(properties: Any) -> float | None:
+    """Return the memory bandwidth by clock and bus width, two transfers a clock; None where this PyTorch does not tell them."""
+    clock_khz, width_bits = getattr(properties, "memory_clock_rate", None), getattr(properties, "memory_bus_width", None)
+    return 2 * clock_khz * 1e3 * width_bits / 8 / 1e9 if clock_khz and width_bits else None
 
 
 def describe_device(device_name: str, emit: Callable[[Any], None]) -> None:
@@ -322,6 +351,7 @@ def describe_device(device_name: str, emit: Callable[[Any], None]) -> None:
             "capability": f"{properties.major}.{properties.minor}",
             "multiprocessors": properties.multi_processor_count,
             "l2_bytes": properties.L2_cache_size,
+            "peak_gbps": _peak_gbps(properties),
             "memory_bytes": total,
             "free_bytes": free,
         }
@@ -340,7 +370,7 @@ def _in_turn(*steps: Callable[[], Any] | None) -> Callable[[], Any] | None:
     return run
 
 
-def _as_block(repetitions: list[Samples], inner: int, device: Any) -> Block:
+def _as_block(repetitions: list[Samples], inner: int, device: Any, others_cpu_share: float | None) -> Block:
     calls = inner * sum(len(samples.time_s) for samples in repetitions)
     faults = sum(samples.page_faults for samples in repetitions)
     return Block(
@@ -349,4 +379,5 @@ def _as_block(repetitions: list[Samples], inner: int, device: Any) -> Block:
         samples_s=tuple(tuple(samples.time_s) for samples in repetitions),
         host_s=tuple(tuple(samples.host_s) for samples in repetitions) if device.type == "cuda" else None,
         page_faults_per_call=faults / calls if device.type == "cpu" else None,
+        others_cpu_share=others_cpu_share,
     )

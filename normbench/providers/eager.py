@@ -71,7 +71,7 @@ def rms_norm_gemma(
     wide = _wide(hidden)
     y = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
     if weight is not None:
-        y = y * (1.0 + _wide(weight))
+        y = y * (1.0 + weight.to(y.dtype))
     if bias is not None:
         y = y + bias
     y = y.to(x.dtype)

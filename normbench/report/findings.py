@@ -8,7 +8,8 @@ from statistics import median
 
 import msgspec
 
-from ..record import Role, Status
+from ..case import Cache
+from ..record import Record, Role, Status
 from ..results import Result
 from .tables import ScopeResults, Table
 from .units import DASH, duration, escape, join_words, number, percent
@@ -19,6 +20,7 @@ _COPY_CEILING = 1.5
 _FIXED_COST_BYTES = 2**20
 """Below this a call's fixed cost decides its time, and its share of the copy says nothing about bandwidth."""
 _WIDE = 0.10
+_BUSY = 0.10
 
 
 class Unmeasured(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,9 @@ def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
     """Return one sentence for each kind of thing that deserves a second look, with where it was seen."""
     results = [result for grid in grids for result in grid.cells.values()]
     sentences = []
-    if peak is not None and (above := [one for one in results if one.gbps is not None and one.gbps > peak]):
+    # With a warm cache the data may never leave it, and no memory's peak applies.
+    cold = [one for one in results if one.record.conditions.cache is Cache.COLD]
+    if peak is not None and (above := [one for one in cold if one.gbps is not None and one.gbps > peak]):
         sentences.append(
             f"**error**: above the device's peak of {number(peak)} GB/s, so the time or the byte model is wrong: {_where(above)}"
         )
@@ -88,10 +92,18 @@ def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
             f"more than {_COPY_CEILING:g} times the bandwidth of a copy of the same size (up to {percent(most)}); check that the call does "
             f"all of its work: {_where(high)}"
         )
+    if launch_bound := [one for one in results if _is_launch_bound(one.record)]:
+        sentences.append(f"launch-bound: the host took longer to launch it than the device to run it: {_where(launch_bound)}")
     if throttled := [one for one in results if one.record.status is Status.THROTTLED]:
         sentences.append(f"the device throttled meanwhile: {_where(throttled)}")
     if wide := [one for one in results if one.time and (one.time.half_width or 0.0) > _WIDE]:
         sentences.append(f"interval of the time wider than ±{percent(_WIDE)}; a larger `--budget` narrows it: {_where(wide)}")
+    if busy := [one for one in results if one.time and _others_share(one.record) > _BUSY]:
+        most = max(_others_share(one.record) for one in busy)
+        sentences.append(
+            f"other processes or the hypervisor took up to {percent(most)} of the usable cores while it was timed; let nothing else run, "
+            f"or use fewer `--threads` than cores: {_where(busy)}"
+        )
     if single := [one for one in results if one.time and one.time.low is None]:
         sentences.append(f"measured only once, so without an interval: {_where(single)}")
     if within := [one for one in results if one.time and one.time.low is not None and one.time.unit.kind != "process"]:
@@ -100,6 +112,18 @@ def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
         reasons = join_words(sorted({one.speedup_missing or DASH for one in apart}))
         sentences.append(f"no speed-up ({reasons}): {_where(apart)}")
     return sentences
+
+
+def _others_share(record: Record) -> float:
+    blocks = record.measurement.blocks if record.measurement else ()
+    return max((block.others_cpu_share or 0.0 for block in blocks), default=0.0)
+
+
+def _is_launch_bound(record: Record) -> bool:
+    blocks = record.measurement.blocks if record.measurement else ()
+    host = [sample for block in blocks for turns in block.host_s or () for sample in turns]
+    device = [sample for block in blocks for turns in block.samples_s for sample in turns]
+    return bool(host) and median(host) > median(device)
 
 
 def _where(results: Sequence[Result], most: int = 4) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from normbench.case import Cache, Case, Conditions
 from normbench.errors import NormbenchError
-from normbench.record import Status
+from normbench.record import Block, Measurement, Status, StopReason
 from normbench.report import write_report
 from normbench.report.console import summary_table
 from normbench.report.findings import first_call_table, oddities, unmeasured
@@ -161,11 +161,27 @@ def test_first_call_names_the_most_expensive_case():
     assert ["compile", "1", "2.50 s", "2.50 s", CASE.id] in table.rows
 
 
+COLD = Conditions(device="cpu", threads=2, cache=Cache.COLD)
+
+
+def block_with(**fields):
+    block = Block(started_at=0.0, inner=1, samples_s=((2e-6, 2e-6),), **fields)
+    return Measurement(timer="a clock", blocks=(block, block), stop=StopReason.BLOCKS)
+
+
+def test_a_warm_case_may_beat_the_memorys_peak():
+    grids = by_scope(derive_results(synthetic.group(CASE, aten=1e-3)))
+    assert not any("peak" in sentence for sentence in oddities(grids, 5.0))
+
+
 @pytest.mark.parametrize(
     ("records", "peak", "words"),
     [
         (synthetic.group(CASE, aten=1e-3, copy=4e-3), None, "more than 1.5 times the bandwidth of a copy"),
-        (synthetic.group(CASE, aten=1e-3), 5.0, "**error**: above the device's peak of 5.00 GB/s"),
+        (synthetic.group(CASE, conditions=COLD, aten=1e-3), 5.0, "**error**: above the device's peak of 5.00 GB/s"),
+        ([synthetic.record(CASE, measurement=block_with(others_cpu_share=0.6))], None, "took up to 60 % of the usable cores"),
+        # B44: device time under launch time.
+        ([synthetic.record(CASE, measurement=block_with(host_s=((9e-6, 9e-6),)))], None, "launch-bound"),
         ([synthetic.record(CASE, status=Status.THROTTLED, reason="hot")], None, "throttled"),
         ([synthetic.record(CASE, measurement=synthetic.measurement(1e-3, processes=1))], None, "measured in one process"),
         ([synthetic.record(CASE, measurement=synthetic.measurement(1e-3, processes=1, repetitions=1))], None, "measured only once"),
