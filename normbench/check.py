@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import isfinite, sqrt
+from math import isfinite, prod, sqrt
 from sys import float_info
 from typing import Any
 
@@ -38,8 +38,8 @@ def check(case: Case, problem: Problem, outputs: Mapping[str, Mapping[str, Any]]
     buffers: dict[str, Tensor] = {}
     with _one_thread():
         for chunk, expected in oracle.chunks():
-            _compare(tallies, expected, (case.rows, case.cols), chunk, buffers)
-        _compare(tallies, oracle.column_gradients(), (1, case.cols), slice(None), {})
+            _compare(tallies, expected, chunk, buffers)
+        _compare(tallies, oracle.column_gradients(), slice(None), {})
     return {provider: tuple(tally.accuracy() for tally in named.values()) for provider, named in tallies.items()}
 
 
@@ -114,13 +114,15 @@ class _Tally:
 
     def __init__(self, name: str, wanted: tuple[tuple[int, ...], torch.dtype] | None, found: Any, device: torch.device) -> None:
         self.name = name
-        self.found = found.detach() if isinstance(found, Tensor) else None
         self.fault = _fault(wanted, found, device)
-        self._dtype = self.found.dtype if self.found is not None else wanted[1] if wanted else None
+        self.rows: Tensor | None = None
+        if self.fault is None:
+            self.rows = found.detach().reshape(prod(found.shape[:-1]), found.shape[-1])
+        self._dtype = found.dtype if isinstance(found, Tensor) else wanted[1] if wanted else None
         self._tolerance = 0.0 if name == "residual_out" else 1.0
         self._error = self._max_abs = self._ulps = 0.0
         self._nonfinite = 0
-        self._has_finite = self.fault is None and self.found is not None and self.found.numel() == 0
+        self._has_finite = self.rows is not None and self.rows.numel() == 0
 
     def add(self, found: Tensor, exact: Expected, unit: Tensor, scratch: Tensor) -> None:
         """Compare some rows; `unit` is one unit in the last place for each element, `scratch` a buffer of their shape."""
@@ -176,20 +178,16 @@ def _units(exact: Tensor, dtype: torch.dtype, out: Tensor) -> Tensor:
 
 
 def _compare(
-    tallies: Mapping[str, Mapping[str, _Tally]],
-    expected: Mapping[str, Expected],
-    shape: tuple[int, int],
-    chunk: slice,
-    buffers: dict[str, Tensor],
+    tallies: Mapping[str, Mapping[str, _Tally]], expected: Mapping[str, Expected], chunk: slice, buffers: dict[str, Tensor]
 ) -> None:
-    """Compare one chunk of rows of every provider; `shape` is that of all rows."""
+    """Compare one chunk of rows of every provider."""
     for name, exact in expected.items():
-        judged = [named[name] for named in tallies.values() if named[name].found is not None and named[name].fault is None]
+        judged = [(named[name], found) for named in tallies.values() if (found := named[name].rows) is not None]
         if not judged or exact.value.numel() == 0:
             continue
-        units, scratch = (buffers.setdefault(use, torch.empty_like(exact.value))[: len(exact.value)] for use in ("units", "scratch"))
-        for tally in judged:
-            assert tally.found is not None
-            if tally is judged[0]:
-                _units(exact.value, tally.found.dtype, units)
-            tally.add(tally.found.reshape(shape)[chunk], exact, units, scratch)
+        for use in ("units", "scratch"):
+            if use not in buffers:
+                buffers[use] = torch.empty_like(exact.value)
+        units = _units(exact.value, judged[0][1].dtype, buffers["units"][: len(exact.value)])
+        for tally, found in judged:
+            tally.add(found[chunk], exact, units, buffers["scratch"][: len(exact.value)])

@@ -14,7 +14,7 @@ from .measure.group import Group, Live, Measurer
 from .measure.machine import git_commit, machine_identity, machine_record, package_versions
 from .record import Record, Role, Status
 from .request import Request
-from .store import RunWriter
+from .store import RunWriter, read_run
 
 __all__ = ["Observer", "Runner", "SilentObserver", "execute"]
 
@@ -134,8 +134,10 @@ class Runner:
 
     def _record_interrupted(self, kind: type[BaseException]) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
+        # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
+        written = {record.key for record in read_run(self._writer.path).records}
         for group in self.groups:
-            missing = [name for name in group.providers if f"{group.case.id}@{group.conditions.id}#{name}" not in self._records]
+            missing = [name for name in group.providers if f"{group.case.id}@{group.conditions.id}#{name}" not in written]
             if not missing:
                 continue
             self._keep(

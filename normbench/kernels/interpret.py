@@ -21,7 +21,7 @@ from ..case import Case
 from ..errors import NormbenchError, UsageError
 from ..record import Accuracy
 
-__all__ = ["InterpreterVerdict", "interpreter_check", "interpreter_checks", "rounds_to_nearest"]
+__all__ = ["InterpreterVerdict", "fewer_rows", "interpreter_check", "interpreter_checks", "rounds_to_nearest"]
 
 MAX_ROWS = 61
 """Rows checked: prime, so that the last program of several rows is partly masked; a program takes milliseconds here."""
@@ -91,7 +91,8 @@ def rounds_to_nearest() -> Iterator[None]:
         interpreter._convert_float = cutting
 
 
-def _fewer_rows(case: Case) -> Case:
+def fewer_rows(case: Case) -> Case:
+    """Return the case with as many rows as the interpreter gets through in seconds; its width stays."""
     rows = min(case.rows, MAX_ROWS, max(3, MAX_ELEMENTS // max(case.cols, 1)))
     return msgspec.structs.replace(case, shape=(rows, case.cols))
 
@@ -108,7 +109,7 @@ def _check_here(case: Case, *, seed: int) -> InterpreterVerdict:
     provider = Registry().resolve("triton")
     if reason := provider.unsupported(case, "cpu"):
         raise UsageError(f"case {case.id}: triton {reason}")
-    few = _fewer_rows(case)
+    few = fewer_rows(case)
     problem = make_problem(few, device="cpu", seed=seed)
     with rounds_to_nearest(), torch.set_grad_enabled(few.pass_.has_backward):
         outputs = outputs_of(problem, provider.prepare(few))

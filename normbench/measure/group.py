@@ -17,18 +17,16 @@ import msgspec
 
 from ..case import Case, Conditions
 from ..errors import NormbenchError
+from ..kernels.interpret import fewer_rows
 from ..record import Block, Measurement, Record, Role, Status, StopReason
 from ..stats import block_log_medians, time_interval
 from ..traffic import predicted_peak_bytes
 from .machine import available_memory_bytes
 from .plan import Plan, stop_reason
 from .tasks import BlockResult, BlockTask, CheckResult, CheckTask, OutOfMemory
-from .worker import TaskDied, TaskTimeout, Worker
+from .worker import TaskDied, Worker
 
 __all__ = ["Group", "Live", "Measurer"]
-
-INTERPRETER_ROWS = 64
-"""Rows that a Triton kernel is checked on in the interpreter, which takes some milliseconds per program."""
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +115,11 @@ class Measurer:
         self._workers = ExitStack()
         self._server: Worker | None = None
         self._interpreter: Worker | None = None
-        self.device: Mapping[str, Any] = next(iter(self._run("describe_device", device)))
+        try:
+            self.device: Mapping[str, Any] = next(iter(self._run("describe_device", device)))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Measurer:
         return self
@@ -145,19 +147,14 @@ class Measurer:
             # With a GPU in sight autograd starts threads, and threads do not survive a fork.
             environment["CUDA_VISIBLE_DEVICES"] = ""
         if interpreter:
-            if self._interpreter is None:
+            if self._interpreter is None or self._interpreter.is_closed:
                 self._interpreter = self._start({**environment, "TRITON_INTERPRET": "1"})
             worker = self._interpreter
         else:
-            if self._server is None:
+            if self._server is None or self._server.is_closed:
                 self._server = self._start(environment)
             worker = self._server
-        try:
-            yield from worker.run(task, argument, timeout_s=self._plan.timeout_s)
-        except TaskTimeout:
-            # The worker is closed; the next task starts another.
-            self._server = self._interpreter = None
-            raise
+        return worker.run(task, argument, timeout_s=self._plan.timeout_s)
 
     def run_task(self, task: str, argument: Any) -> list[Any]:
         """Run any `module:function` in a fresh fork of the server and return what it emitted."""
@@ -174,7 +171,7 @@ class Measurer:
             timed = tuple(name for name in group.providers if drafts.checks[name].status is Status.OK)
             if group.case.is_empty:
                 drafts.settle(timed, Status.SKIPPED, "empty: there is nothing to time; outputs were checked")
-            elif timed:
+            else:
                 self._take_blocks(group, timed, drafts, on_block)
         return drafts.records()
 
@@ -199,7 +196,7 @@ class Measurer:
                         drafts.checks[message.provider] = message
                     else:
                         _, current = message
-            except (TaskDied, TaskTimeout, NormbenchError) as error:
+            except NormbenchError as error:
                 # The one that was running is at fault; without knowing it, all are.
                 at_fault = [current] if current is not None else [name for name in waiting if name not in drafts.checks]
                 drafts.settle(at_fault, _status_of(error), f"while it was checked: {error}")
@@ -211,38 +208,52 @@ class Measurer:
     def _check_in_interpreter(self, group: Group, names: tuple[str, ...], drafts: _Drafts) -> None:
         """Check Triton kernels without a GPU, on a few rows, in a process of their own: Triton decides at import."""
         case = group.case
-        rows = min(case.rows, INTERPRETER_ROWS)
-        small = case if rows == case.rows else msgspec.structs.replace(case, shape=(rows, case.cols))
+        small = fewer_rows(case)
         task = CheckTask(case=small, conditions=group.conditions, providers=names, seed=self._plan.seed)
         try:
             for message in self._run("check", task, interpreter=True):
                 if not isinstance(message, CheckResult):
                     continue
                 if message.status is Status.OK:
-                    reason = f"no GPU: checked in Triton's interpreter on {rows} of {case.rows} rows, not timed"
+                    reason = f"no GPU: checked in Triton's interpreter on {small.rows} of {case.rows} rows, not timed"
                     message = msgspec.structs.replace(message, status=Status.SKIPPED, reason=reason, first_call_s=None)
                 drafts.checks[message.provider] = message
         except NormbenchError as error:
             drafts.settle(names, _status_of(error), f"while it was checked in Triton's interpreter: {error}")
 
     def _take_blocks(self, group: Group, timed: tuple[str, ...], drafts: _Drafts, on_block: Callable[[Live], None]) -> None:
+        """Measure those that were checked; start again without those that turn out to fail when called often."""
+        while timed:
+            try:
+                self._take_all_blocks(group, timed, drafts, on_block)
+                return
+            except NormbenchError as error:
+                at_fault = self._failing_alone(group, timed, error)
+            for name, failure in at_fault.items():
+                drafts.settle([name], _status_of(failure), f"while it was measured: {failure}")
+            timed = tuple(name for name in timed if name not in at_fault)
+
+    def _failing_alone(self, group: Group, timed: tuple[str, ...], error: NormbenchError) -> dict[str, NormbenchError]:
+        """Return who is at fault for a block that failed, by trying each alone; all of them when none fails alone."""
+        failed: dict[str, NormbenchError] = {}
+        for name in timed if len(timed) > 1 else ():
+            try:
+                list(self._run("block", self._block_task(group, (name,), 0)))
+            except NormbenchError as failure:
+                failed[name] = failure
+        return failed or dict.fromkeys(timed, error)
+
+    def _block_task(self, group: Group, timed: tuple[str, ...], number: int) -> BlockTask:
+        # Every block draws its own order of turns and layout; inputs differ too.
+        seed = self._plan.seed + 1000 * (number + 1)
+        return BlockTask(case=group.case, conditions=group.conditions, providers=timed, plan=self._plan, seed=seed)
+
+    def _take_all_blocks(self, group: Group, timed: tuple[str, ...], drafts: _Drafts, on_block: Callable[[Live], None]) -> None:
         blocks: dict[str, list[Block]] = {}
         timer, stop, spent_s, count = "", None, 0.0, 0
         while stop is None:
-            task = BlockTask(
-                case=group.case,
-                conditions=group.conditions,
-                providers=timed,
-                plan=self._plan,
-                # Every block draws its own order of turns and layout; inputs differ too.
-                seed=self._plan.seed + 1000 * (count + 1),
-            )
             start = time.monotonic()
-            try:
-                (result,) = self._run("block", task)
-            except NormbenchError as error:
-                drafts.settle(timed, _status_of(error), f"while it was measured: {error}")
-                return
+            (result,) = self._run("block", self._block_task(group, timed, count))
             assert isinstance(result, BlockResult)
             spent_s += time.monotonic() - start
             count += 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..case import Cache, Case, Conditions, Pages, Pass
-from ..errors import NormbenchError
+from ..errors import NormbenchError, UsageError
 from ..provider import Provider, Registry
 from ..record import Accuracy, Block, Memory, Status
 from .load import OtherLoad
@@ -80,7 +81,7 @@ def setup(specs: tuple[str, ...]) -> None:
     registry = Registry()
     for spec in specs:
         _providers[spec] = registry.resolve(spec)
-    if any(provider.name == "compile" for provider in _providers.values()):
+    if any(provider.name == "compile" for provider in _providers.values()) and not os.environ.get("TRITON_INTERPRET"):
         # Importing the compiler takes seconds; do it once here, not in every task.
         import torch._dynamo
         import torch._inductor.compile_fx
@@ -107,8 +108,7 @@ def _prepare_process(conditions: Conditions, case: Case, pages: Pages) -> Any:
         import torch._functorch.config
 
         torch._functorch.config.donated_buffer = False
-    device = torch.device(conditions.device)
-    return device
+    return torch.device(conditions.device)
 
 
 def _settings(case: Case) -> dict[str, Any]:
@@ -148,6 +148,7 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
     """Run every provider once, compare it with the oracle, and emit ("begin", provider) and then one CheckResult each."""
     from ..check import check as compare
     from ..check import describe_failure
+    from ..kernels.interpret import rounds_to_nearest
     from ..problem import make_problem
     from ..workloads.op import make_call, make_forward, outputs_of, private_copies
     from .memory import measure_memory
@@ -172,7 +173,8 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
         try:
             function = provider.prepare(task.case)
             start = time.perf_counter()
-            outputs[spec] = outputs_of(own, function)
+            with rounds_to_nearest() if provider.is_interpreted(task.case, device.type) else nullcontext():
+                outputs[spec] = outputs_of(own, function)
             _synchronise(device)
             first_call_s[spec] = time.perf_counter() - start
             if restore is not None:
@@ -187,7 +189,8 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
                 # The others, and the oracle, need the inputs as they were.
                 problem = make_problem(task.case, device=device, seed=task.seed)
                 continue
-            memory[spec] = measure_memory(make_call(own, function), make_forward(own, function), own)
+            if not provider.is_interpreted(task.case, device.type):
+                memory[spec] = measure_memory(make_call(own, function), make_forward(own, function), own)
         except Exception as error:
             outputs.pop(spec, None)
             failure = _failure(spec, error)
@@ -270,6 +273,7 @@ def _take_block(task: BlockTask) -> BlockResult:
         # Where tensors lie relative to each other and to cache sets moves timings by percents: draw it afresh.
         ballast = torch.empty(rng.randrange(1, 2**20), dtype=torch.uint8)
         problem = make_problem(task.case, device=device, seed=task.seed + repetition)
+        allocation_s = time.perf_counter() - start
         calls: dict[str, Call] = {}
         for spec, function in functions.items():
             own, restore = private_copies(problem, _providers[spec].mutates(task.case))
@@ -278,15 +282,15 @@ def _take_block(task: BlockTask) -> BlockResult:
         if schedule is None:
             for call in calls.values():
                 # The first call compiles; it must not look like a slow first sample to the warm-up.
-                if call.before is not None:
-                    call.before()
+                call.prepare()
                 call.run()
             _synchronise(device)
-            start = time.perf_counter()
-        cost_s = warm_up(calls, timer)
+        start = time.perf_counter()
+        costs = warm_up(calls, timer)
         if schedule is None:
             single = frozenset(arm for arm, call in calls.items() if call.before is not None)
-            schedule = make_schedule(task.plan, cost_s, single=single, setup_s=time.perf_counter() - start)
+            setup_s = allocation_s + time.perf_counter() - start
+            schedule = make_schedule(task.plan, costs, single=single, setup_s=setup_s)
             load = OtherLoad()
             if meter is not None:
                 meter.start()
@@ -325,22 +329,22 @@ def _peak_gbps(properties: Any) -> float | None:
 
 
 def describe_device(device_name: str, emit: Callable[[Any], None]) -> None:
-    """Emit what is known of a device, or raise NormbenchError when it cannot be used."""
+    """Emit what is known of a device, or raise UsageError when it cannot be used."""
     import torch
 
     try:
         device = torch.device(device_name)
     except RuntimeError:
-        raise NormbenchError(f"device {device_name!r} is not a device name such as cpu, cuda or cuda:1") from None
+        raise UsageError(f"device {device_name!r} is not a device name such as cpu, cuda or cuda:1") from None
     if device.type == "cpu":
         emit({"type": "cpu"})
         return
     if device.type != "cuda":
-        raise NormbenchError(f"device {device_name!r} is of type {device.type!r}; normbench measures cpu and cuda")
+        raise UsageError(f"device {device_name!r} is of type {device.type!r}; normbench measures cpu and cuda")
     if not torch.cuda.is_available():
-        raise NormbenchError(f"device {device_name!r} asked for, and PyTorch {torch.__version__} finds no CUDA device here; use cpu")
+        raise UsageError(f"device {device_name!r} asked for, and PyTorch {torch.__version__} finds no CUDA device here; use cpu")
     if (device.index or 0) >= torch.cuda.device_count():
-        raise NormbenchError(f"device {device_name!r} asked for, and there are {torch.cuda.device_count()} CUDA devices, counted from 0")
+        raise UsageError(f"device {device_name!r} asked for, and there are {torch.cuda.device_count()} CUDA devices, counted from 0")
     properties = torch.cuda.get_device_properties(device)
     free, total = torch.cuda.mem_get_info(device)
     emit(

@@ -63,6 +63,7 @@ def aten_unsupported(case: Case, device: str) -> str | None:
 
 @provider("aten", norms=["layer_norm", "rms_norm"], per_case=True, supports=aten_unsupported)
 def aten(case: Case) -> NormFunction:
+    """Compute the case with PyTorch's own norm of that name."""
     if case.norm is Norm.LAYER_NORM:
         return _layer_norm
     return {Convention.TORCH: _rms_norm, Convention.LLAMA: _rms_norm_llama, Convention.GEMMA: _rms_norm_gemma}[case.convention]

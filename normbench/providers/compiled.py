@@ -31,6 +31,7 @@ def compiled_settings(case: Case) -> dict[str, Any]:
 
 @provider("compile", norms=["layer_norm", "rms_norm"], per_case=True, settings=compiled_settings)
 def compiled(case: Case) -> NormFunction:
+    """Compute the case with its hand-written function, compiled for it alone; the first call compiles."""
     # Dynamo keeps what it compiled with the code object, not with the function returned here. A code object of its own gives each
     # case an empty cache: sizes never turn dynamic, the limit of 8 recompiles is never met, the order of cases does not matter, and
     # nothing compiled earlier is thrown away as torch._dynamo.reset() would.

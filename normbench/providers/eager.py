@@ -87,4 +87,5 @@ def function_of(case: Case) -> NormFunction:
 
 @provider("eager", norms=["layer_norm", "rms_norm"], per_case=True)
 def eager(case: Case) -> NormFunction:
+    """Compute the case with the function written for its norm and convention."""
     return function_of(case)

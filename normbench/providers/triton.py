@@ -23,6 +23,7 @@ def triton_unsupported(case: Case, device: str) -> str | None:
 
 @provider("triton", norms=["layer_norm", "rms_norm"], per_case=True, supports=triton_unsupported, interpret_on_cpu=True)
 def triton(case: Case) -> NormFunction:
+    """Compute the case with the Triton kernel of its norm."""
     if case.norm is Norm.LAYER_NORM:
         return layer_norm
     return partial(rms_norm, convention=case.convention.value)

@@ -71,7 +71,7 @@ def test_mean_and_rstd_are_saved_in_float32(found, how):
 
 
 def test_padded_lanes_do_not_count(found):
-    assert found["mean 1002"] == ROOT_HALVES
+    assert found["mean 1002"] == pytest.approx([-(1.5**0.5), 0, 1.5**0.5], abs=1e-4)
 
 
 def test_a_large_mean_does_not_cancel(found):
@@ -95,13 +95,6 @@ def test_the_interpreter_rounds_to_nearest_even_as_a_gpu_does(found):
     assert found["rounding"] == [1.0, 1 + 2**-6, 1 + 2**-7, 2.0, True]
 
 
-def test_a_single_case_is_checked_on_a_few_rows():
-    verdict = interpreter_check(Case.make("rms_norm", "forward", (4096, 64), "bfloat16"), seed=1)
-    assert verdict.passed
-    assert verdict.rows_checked == 61
-    assert [entry.tensor for entry in verdict.accuracy] == ["y"]
-
-
 def test_a_case_that_the_kernels_do_not_take_is_refused_in_words():
-    with pytest.raises(NormbenchError, match="code 2: case .*float64: triton computes in float32, which is not enough for float64"):
+    with pytest.raises(NormbenchError, match=r"code 2: case .*float64: triton computes in float32, which is not enough for float64"):
         interpreter_check(Case.make("rms_norm", "forward", (4, 64), "float64"), seed=0)

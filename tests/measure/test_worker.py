@@ -50,7 +50,8 @@ def log(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def worker(log):
-    with start(log, "remember", "from setup") as worker:
+    # Buffered as usual, whatever the environment of the tests says.
+    with start(log, "remember", "from setup", {"PYTHONUNBUFFERED": ""}) as worker:
         yield worker
 
 

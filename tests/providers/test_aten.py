@@ -71,7 +71,7 @@ def test_gradients_are_right(norm, dtype, residual):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_layer_norm_of_16_bits_adds_its_column_gradients_up_in_16_bits_on_cpu(dtype):
-    # Seen in torch 2.11 to 2.13; when PyTorch mends it this test fails, and `gradients_are_right` above takes the dtypes in.
+    # Seen in torch 2.13; when PyTorch mends it this test fails, and `gradients_are_right` above takes the dtypes in.
     problem = make_problem(Case.make("layer_norm", "backward", (4096, 8), dtype), device="cpu", seed=0)
     reason = describe_failure(check(problem.case, problem, {"aten": outputs_by("aten", problem)})["aten"])
     assert reason.startswith("dweight is off by up to")

@@ -1,0 +1,187 @@
+"""The house keeps its shape: imports point down, pure modules stay pure, few read a clock, and loading is cheap."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import normbench
+
+ROOT = Path(normbench.__file__).parent
+MAX_LINES = 320
+
+PURE = {"case", "choices", "errors", "grids", "measure.plan", "record", "results", "stats", "traffic"}
+"""Plain values in, plain values out: they can be read, tested and trusted without a device, a clock or a file."""
+EFFECTS = {"torch", "triton", "time", "datetime", "os", "subprocess", "pathlib", "socket", "random", "resource", "shutil", "tempfile"}
+
+CLOCKS = {
+    "measure.timer": "times calls: the only clock around timed work",
+    "measure.sampler": "times what comes before a sample, to share the budget out",
+    "measure.tasks": "times the first call, and set-up to share the budget out; stamps blocks with the time of day",
+    "measure.group": "counts the budget; stamps records with the date",
+    "measure.load": "relates the CPU time of others to the time that passed",
+    "measure.power": "relates energy to the time that passed",
+    "measure.coverage": "tells how long the study runs",
+    "measure.overhead": "times empty calls the way other tools do",
+    "run": "stamps records that were never reached with the date",
+    "store": "names and stamps runs with the date",
+}
+"""Who reads a clock, and what for. Whoever joins says why."""
+
+FLOORS = [
+    (
+        "the engine knows no run, no report and no command line",
+        ("measure.", "workloads.", "kernels.", "providers.", "problem", "provider", "reference", "check"),
+        ("report", "store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
+    ),
+    (
+        "whoever reads results needs nothing that makes them",
+        ("report", "results", "frame", "store", "files"),
+        ("measure", "workloads", "kernels", "providers", "problem", "reference", "check", "run", "request", "progress", "cli", "plugin"),
+    ),
+    ("the main job does not know who asked for it", ("run", "request"), ("cli", "plugin", "progress", "report")),
+]
+
+
+def modules() -> dict[str, Path]:
+    """Return every module by its dotted name within the package; a package has the name of its folder, the root none."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(), MODULES[name].name)
+
+
+def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes but those that only a type checker sees."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from run_time_nodes(child)
+
+
+def relative_imports(name: str) -> set[str]:
+    """Return the modules of the package that a module imports, at its top or inside a function."""
+    package = name.split(".") if MODULES[name].name == "__init__.py" and name else name.split(".")[:-1]
+    found = set()
+    for node in run_time_nodes(tree_of(name)):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = package[: len(package) - (node.level - 1)] + (node.module or "").split(".")
+        home = ".".join(part for part in base if part)
+        found |= {f"{home}.{alias.name}".strip(".") if f"{home}.{alias.name}".strip(".") in MODULES else home for alias in node.names}
+    return found
+
+
+def absolute_imports(name: str) -> set[str]:
+    """Return the top-level names that a module imports from outside the package."""
+    found = set()
+    for node in run_time_nodes(tree_of(name)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            assert node.module is not None
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_imports_are_seen():
+    # The rest of this file rests on it: one import of each kind.
+    assert "measure.timer" in relative_imports("measure.sampler")
+    assert "problem" in relative_imports("measure.tasks"), "inside a function"
+    assert "torch" in absolute_imports("measure.tasks"), "inside a function"
+    assert "time" in absolute_imports("measure.timer"), "from time import"
+    assert "measure.power" in MODULES
+
+
+def test_no_import_goes_in_a_circle():
+    order = TopologicalSorter({name: relative_imports(name) & MODULES.keys() for name in MODULES if name}).static_order()
+    assert len(list(order)) >= len(MODULES) - 1
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_pure_module_imports_only_pure_ones_and_no_effects(name):
+    assert relative_imports(name) <= PURE
+    assert not absolute_imports(name) & EFFECTS
+
+
+@pytest.mark.parametrize(("rule", "whoever", "never"), FLOORS, ids=[rule for rule, *_ in FLOORS])
+def test_imports_point_down(rule, whoever, never):
+    def is_among(name: str, prefixes: tuple[str, ...]) -> bool:
+        return any(name == prefix.rstrip(".") or name.startswith(prefix.rstrip(".") + ".") for prefix in prefixes)
+
+    members = [name for name in MODULES if is_among(name, whoever)]
+    assert members
+    assert {name: wrong for name in members if (wrong := {used for used in relative_imports(name) if is_among(used, never)})} == {}
+
+
+@pytest.mark.parametrize("top", ["cli", "plugin"])
+def test_nobody_imports_the_top(top):
+    assert [name for name in MODULES if top in relative_imports(name)] == []
+
+
+def test_whoever_reads_a_clock_says_what_for():
+    assert {name for name in MODULES if absolute_imports(name) & {"time", "datetime", "timeit"}} == CLOCKS.keys()
+
+
+def test_date_is_not_used_to_measure():
+    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time.
+    assert all(name.startswith("measure.") for name in MODULES if "time" in absolute_imports(name))
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_package_does_not_import_itself_by_name(name):
+    # Two versions of it live in one process under two names: that of the change and that of its base.
+    assert "normbench" not in absolute_imports(name)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_module_holds_one_idea(name):
+    assert len(MODULES[name].read_text().splitlines()) <= MAX_LINES
+
+
+def test_every_public_name_resolves_and_is_listed():
+    assert sorted(normbench.__all__) == dir(normbench)
+    for name in normbench.__all__:
+        assert getattr(normbench, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = normbench.no_such_name
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if name))
+def test_names_that_a_module_offers_are_its_own(name):
+    offered: list[str] = []
+    defined: set[str] = set()
+    for node in tree_of(name).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+            defined |= names
+            if "__all__" in names:
+                offered = ast.literal_eval(node.value)
+    assert set(offered) <= defined
+
+
+# What loads them must not cost seconds: every pytest run in an environment with the plugin, `normbench --help`, a script that reads runs.
+@pytest.mark.parametrize("module", ["normbench", "normbench.plugin", "normbench.cli", "normbench.results", "normbench.measure.plan"])
+def test_import_loads_nothing_heavy(module):
+    code = f"import sys, {module}; print(*sorted({{'torch', 'triton', 'pandas', 'matplotlib', 'scipy.stats'}} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
