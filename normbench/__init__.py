@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Not on first use: importing the module of the same name would put that in the decorator's place.
-from .provider import provider
 from .version import __version__
 
 if TYPE_CHECKING:
     from .case import Case, Conditions
     from .errors import NormbenchError, UsageError
     from .frame import load
+    from .registry import provider
 
 __all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "load", "provider"]
 
@@ -23,6 +22,7 @@ _HOMES = {
     "NormbenchError": ".errors",
     "UsageError": ".errors",
     "load": ".frame",
+    "provider": ".registry",
 }
 
 

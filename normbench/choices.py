@@ -45,7 +45,7 @@ HELP: Mapping[str, str] = {
     "threads": "CPU threads; the cores that affinity and quota allow when not given.",
     "cache": "warm: a call finds its tensors in cache. cold: the cache is flushed before every call.",
     "pages": "reused: outputs come from pages the allocator kept. fresh: from new ones (CPU). Both: reused,fresh.",
-    "budget": "Seconds of measuring per case, all its providers together.",
+    "budget": "Seconds of measuring per case, all its providers together: wall time of the measuring processes, checks apart.",
     "seed": "Seed of inputs and of the order of turns.",
     "out": "Folder that runs are written to.",
     "resume": "Go on with this run (a path, a name, or latest).",

@@ -155,7 +155,7 @@ def list_cases(
 @listing.command("providers")
 def list_providers(as_json: AsJson = False) -> None:
     """List the providers that can be named, and where each comes from."""
-    from .provider import Registry
+    from .registry import Registry
 
     _show([{"provider": name, "origin": origin} for name, origin in Registry.names().items()], ["provider", "origin"], as_json)
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from .measure.group import Group, Live
+from .measure.group import Group
+from .measure.measurer import Live
 from .record import Record, Role, Status
 from .report.units import duration
 from .stats import time_interval

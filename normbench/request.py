@@ -112,7 +112,8 @@ def make_request(choices: Choices, *, command: Sequence[str]) -> Request:
             label=label,
             cases=cases,
             providers=tuple(split(choices.provider)),
-            device=choices.device,
+            # One device must have one name, or its records would never be compared.
+            device="cuda" if choices.device == "cuda:0" else choices.device,
             threads=choices.threads if choices.threads is not None else available_cores(),
             caches=_members(Cache, choices.cache, "cache"),
             pages=_members(Pages, choices.pages, "pages"),

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import msgspec
 
 from .errors import UsageError
-from .measure.group import Group, Live, Measurer
+from .measure.group import Group
 from .measure.machine import git_commit, machine_identity, machine_record, package_versions
+from .measure.measurer import Live, Measurer
 from .record import Record, Role, Status
 from .request import Request
 from .store import RunWriter, read_run

@@ -3,8 +3,8 @@
 import torch
 
 from normbench.problem import Problem
-from normbench.provider import Registry
 from normbench.reference import Oracle
+from normbench.registry import Registry
 from normbench.workloads.op import outputs_of
 
 

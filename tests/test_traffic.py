@@ -10,7 +10,7 @@ from normbench.case import Case, Pass
 from normbench.measure.memory import peak_bytes
 from normbench.measure.threads import set_threads
 from normbench.problem import make_problem
-from normbench.provider import Registry
+from normbench.registry import Registry
 from normbench.traffic import arithmetic_intensity, bytes_moved, flops, predicted_peak_bytes
 from normbench.workloads.op import make_call, outputs_of
 

@@ -103,7 +103,7 @@ def _check_here(case: Case, *, seed: int) -> InterpreterVerdict:
 
     from ..check import check
     from ..problem import make_problem
-    from ..provider import Registry
+    from ..registry import Registry
     from ..workloads.op import outputs_of
 
     provider = Registry().resolve("triton")

@@ -27,7 +27,8 @@ import msgspec
 from ..case import Case, Conditions
 from ..record import Role
 from ..stats import ratio_interval, time_interval
-from .group import Group, Measurer
+from .group import Group
+from .measurer import Measurer
 from .plan import Plan
 from .threads import available_cores
 
@@ -73,7 +74,7 @@ def call_of(case_id: str, provider: str) -> Callable[[], Any]:
     import torch
 
     from ..problem import make_problem
-    from ..provider import Registry
+    from ..registry import Registry
     from ..workloads.op import make_call
 
     case = Case.from_id(case_id)
@@ -128,7 +129,7 @@ def _pytest_benchmark(run: int, cases: Sequence[str], threads: int) -> list[Seen
         Path(folder, "test_coverage_run.py").write_text(_PYTEST.format(threads=threads, cases=list(cases), providers=PROVIDERS))
         output = Path(folder, "out.json")
         command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", folder, f"--benchmark-json={output}", folder]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, capture_output=True)
         entries = json.loads(output.read_text())["benchmarks"]
     seen = []
     for entry in entries:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..case import Case, Convention, DType, Norm
-from ..provider import NormFunction, provider
+from ..registry import NormFunction, provider
 
 __all__ = ["aten", "aten_unsupported"]
 

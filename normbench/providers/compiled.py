@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..case import Case, Pass
-from ..provider import NormFunction, provider
+from ..registry import NormFunction, provider
 from .eager import function_of
 
 __all__ = ["compiled", "compiled_settings"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..case import Case, Convention, Norm
-from ..provider import NormFunction, provider
+from ..registry import NormFunction, provider
 
 __all__ = ["function_of", "layer_norm", "rms_norm", "rms_norm_gemma", "rms_norm_llama"]
 

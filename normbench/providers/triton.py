@@ -7,7 +7,7 @@ from functools import partial
 from ..case import Case, DType, Norm
 from ..kernels.layer_norm import layer_norm
 from ..kernels.rms_norm import rms_norm
-from ..provider import NormFunction, provider
+from ..registry import NormFunction, provider
 
 __all__ = ["triton", "triton_unsupported"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..case import Cache, Conditions, DType, Norm, Pages, Pass, Tier
-from ..provider import BUILT_IN
 from ..record import Record, Role
+from ..registry import BUILT_IN
 from ..results import BASELINE, COPY, Result
 from ..stats import ratio_interval
 from .units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..problem import Problem
-    from ..provider import NormFunction
+    from ..registry import NormFunction
 
 __all__ = ["ALLOCATE", "COPY", "control_calls", "differentiable_inputs", "make_call", "make_forward", "outputs_of", "private_copies"]
 

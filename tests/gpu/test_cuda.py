@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from normbench.case import Case, Conditions
-from normbench.measure.group import Group, Measurer
+from normbench.measure.group import Group
+from normbench.measure.measurer import Measurer
 from normbench.measure.plan import Plan
 from normbench.record import Role, Status
 

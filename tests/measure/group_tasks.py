@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from normbench.case import Case, Conditions, Pages
-from normbench.measure import tasks
+from normbench.measure.process import prepare_process
 from normbench.problem import make_problem
-from normbench.provider import Registry
+from normbench.registry import Registry
 from normbench.workloads.op import make_call
 
 
@@ -15,7 +15,7 @@ def emit_threads(argument, emit) -> None:
     """Emit the threads that a task computes with: of a case under conditions, or of a task that sets nothing."""
     if argument is not None:
         case, conditions = argument
-        tasks._prepare_process(conditions, case, Pages.REUSED)
+        prepare_process(conditions, case, Pages.REUSED)
     emit(torch.get_num_threads())
 
 
@@ -37,7 +37,7 @@ def emit_compilations(case_ids, emit) -> None:
 def emit_repeated_backward(case_id, emit) -> None:
     """Emit whether a second and third backward of the same graph give the gradients of the first."""
     case = Case.from_id(case_id)
-    tasks._prepare_process(Conditions(device="cpu", threads=1), case, Pages.REUSED)
+    prepare_process(Conditions(device="cpu", threads=1), case, Pages.REUSED)
     call = make_call(make_problem(case, device="cpu", seed=0), Registry().resolve("compile").prepare(case))
     first = [gradient.clone() for gradient in call()]
     emit(all(torch.equal(gradient, other) for _ in range(2) for gradient, other in zip(first, call(), strict=True)))

@@ -9,7 +9,7 @@ import torch
 from normbench.case import Case
 from normbench.measure.memory import measure_memory, peak_bytes, saved_bytes
 from normbench.problem import make_problem
-from normbench.provider import Registry
+from normbench.registry import Registry
 from normbench.workloads.op import make_call, outputs_of
 
 X = torch.ones(256, 1024)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from normbench.case import Case
 from normbench.check import check, describe_failure
 from normbench.problem import make_problem
-from normbench.provider import Registry
+from normbench.registry import Registry
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),

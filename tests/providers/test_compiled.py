@@ -11,7 +11,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from normbench.case import Case
 from normbench.check import check, describe_failure
 from normbench.problem import make_problem
-from normbench.provider import Registry
+from normbench.registry import Registry
 from normbench.workloads.op import make_call
 
 pytestmark = [

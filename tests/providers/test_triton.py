@@ -3,7 +3,7 @@
 import pytest
 
 from normbench.case import Case
-from normbench.provider import Registry
+from normbench.registry import Registry
 
 
 def unsupported(pass_="forward", dtype="bfloat16", device="cuda", **options):

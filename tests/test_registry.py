@@ -7,7 +7,7 @@ import pytest
 
 from normbench.case import Case, Norm
 from normbench.errors import UsageError
-from normbench.provider import BUILT_IN, Registry, provider
+from normbench.registry import BUILT_IN, Registry, provider
 
 RMS = Case.make("rms_norm", "forward", (4, 8), "float32")
 LAYER = Case.make("layer_norm", "forward", (4, 8), "float32")

@@ -12,13 +12,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from normbench.measure.checking import CheckResult
+from normbench.measure.device import describe_device
 
 from normbench.case import Cache, Case, Conditions, Pages
 from normbench.errors import NormbenchError, UsageError
 from normbench.measure import group as group_module
-from normbench.measure.group import Group, Live, Measurer
+from normbench.measure.group import Group
+from normbench.measure.measurer import Live, Measurer
 from normbench.measure.plan import Plan
-from normbench.measure.tasks import CheckResult, describe_device
 from normbench.measure.timer import WallTimer
 from normbench.measure.worker import TaskTimeout
 from normbench.problem import make_problem

@@ -1,0 +1,149 @@
+"""The task that takes one block of turns: all arms of a case side by side in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..case import Cache, Case, Conditions
+from ..record import Block
+from .load import OtherLoad
+from .plan import Plan, make_schedule
+from .process import OutOfMemory, first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
+from .sampler import Call, Samples, process_page_faults, take_repetition, warm_up
+from .timer import CudaTimer, Timer, WallTimer
+
+if TYPE_CHECKING:
+    from .power import PowerMeter
+
+__all__ = ["BlockResult", "BlockTask", "block"]
+
+
+class BlockTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for one block of turns of the providers of a case."""
+
+    case: Case
+    conditions: Conditions
+    providers: tuple[str, ...]
+    plan: Plan
+    seed: int
+
+
+class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold one block's samples by arm, and the device's state while they were taken."""
+
+    timer: str
+    blocks: dict[str, Block]
+    device_state: dict[str, Any] | None = None
+
+
+def block(task: BlockTask, emit: Callable[[Any], None]) -> None:
+    """Take one block of turns and emit one BlockResult. Raises OutOfMemory when the tensors do not fit."""
+    try:
+        result = _take_block(task)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise OutOfMemory(first_line(error)) from None
+        raise
+    emit(result)
+
+
+def _take_block(task: BlockTask) -> BlockResult:
+    import torch
+
+    from ..problem import make_problem
+    from ..workloads.op import control_calls, make_call, private_copies
+    from .cache import make_flush
+
+    device = prepare_process(task.conditions, task.case, task.conditions.pages)
+    timer = _make_timer(device)
+    meter = _make_meter(device)
+    rng = Random(task.seed)
+    functions = {spec: loaded_provider(spec).prepare(task.case) for spec in task.providers}
+    cold = task.conditions.cache is Cache.COLD
+    flush = make_flush(device) if cold else None
+    collected: dict[str, list[Samples]] = {}
+    schedule = None
+    load = OtherLoad()
+    repetition = 0
+    while schedule is None or repetition < schedule.repetitions:
+        start = time.perf_counter()
+        # Where tensors lie relative to each other and to cache sets moves timings by percents: draw it afresh.
+        ballast = torch.empty(rng.randrange(1, 2**20), dtype=torch.uint8)
+        problem = make_problem(task.case, device=device, seed=task.seed + repetition)
+        allocation_s = time.perf_counter() - start
+        calls: dict[str, Call] = {}
+        for spec, function in functions.items():
+            own, restore = private_copies(problem, loaded_provider(spec).mutates(task.case))
+            calls[spec] = Call(run=make_call(own, function), before=_in_turn(restore, flush))
+        calls |= {name: Call(run=run, before=flush) for name, run in control_calls(problem).items()}
+        if schedule is None:
+            for call in calls.values():
+                # The first call compiles; it must not look like a slow first sample to the warm-up.
+                call.prepare()
+                call.run()
+            synchronise(device)
+        start = time.perf_counter()
+        costs = warm_up(calls, timer)
+        if schedule is None:
+            single = frozenset(arm for arm, call in calls.items() if call.before is not None)
+            setup_s = allocation_s + time.perf_counter() - start
+            schedule = make_schedule(task.plan, costs, single=single, setup_s=setup_s)
+            load = OtherLoad()
+            if meter is not None:
+                meter.start()
+        for arm, samples in take_repetition(calls, timer, schedule, rng, process_page_faults).items():
+            collected.setdefault(arm, []).append(samples)
+        repetition += 1
+        del problem, calls, ballast
+    state = meter.stop() if meter is not None else None
+    others = load.share()
+    blocks = {arm: _as_block(samples, schedule.inner[arm], device, others) for arm, samples in collected.items()}
+    return BlockResult(timer=timer.name, blocks=blocks, device_state=state)
+
+
+def _make_timer(device: Any) -> Timer:
+    if device.type != "cuda":
+        return WallTimer()
+    import torch
+
+    return CudaTimer(device, torch.cuda)
+
+
+def _make_meter(device: Any) -> PowerMeter | None:
+    if device.type != "cuda":
+        return None
+    import torch
+
+    from .power import PowerMeter
+
+    return PowerMeter(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+
+
+def _in_turn(*steps: Callable[[], Any] | None) -> Callable[[], Any] | None:
+    wanted = [step for step in steps if step is not None]
+    if len(wanted) < 2:
+        return wanted[0] if wanted else None
+
+    def run() -> None:
+        for step in wanted:
+            step()
+
+    return run
+
+
+def _as_block(repetitions: list[Samples], inner: int, device: Any, others_cpu_share: float | None) -> Block:
+    calls = inner * sum(len(samples.time_s) for samples in repetitions)
+    faults = sum(samples.page_faults for samples in repetitions)
+    return Block(
+        started_at=time.time(),
+        inner=inner,
+        samples_s=tuple(tuple(samples.time_s) for samples in repetitions),
+        host_s=tuple(tuple(samples.host_s) for samples in repetitions) if device.type == "cuda" else None,
+        page_faults_per_call=faults / calls if device.type == "cpu" else None,
+        others_cpu_share=others_cpu_share,
+    )

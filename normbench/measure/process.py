@@ -1,0 +1,83 @@
+"""The process of a task: the providers it inherits, and how it is set up for a case."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..case import Case, Conditions, Pages, Pass
+from ..errors import NormbenchError
+from ..registry import Provider, Registry
+
+__all__ = ["OutOfMemory", "first_line", "is_out_of_memory", "loaded_provider", "prepare_process", "set_up_server", "synchronise"]
+
+_providers: dict[str, Provider] = {}
+"""The server's providers by the spec they were asked for with; filled by `set_up_server`, inherited by every task's process."""
+
+
+class OutOfMemory(NormbenchError):
+    """Report that a task asked for more memory than there was."""
+
+
+def set_up_server(specs: tuple[str, ...]) -> None:
+    """Load the providers once, in the server; nothing is computed and CUDA is not touched, so that forks stay clean."""
+    import torch
+
+    # The server itself must stay single-threaded: an OpenMP pool does not survive a fork.
+    torch.set_num_threads(1)
+    registry = Registry()
+    for spec in specs:
+        _providers[spec] = registry.resolve(spec)
+    if any(provider.name == "compile" for provider in _providers.values()) and not os.environ.get("TRITON_INTERPRET"):
+        # Importing the compiler takes seconds; do it once here, not in every task.
+        import torch._dynamo
+        import torch._inductor.compile_fx
+
+        if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+            # What a first compilation finds out about versions, C++ compiler and processor holds for every task: a cached kernel then
+            # takes 0.4 s to load instead of 3.4. Where a GPU is in sight the compiler would look at it, too.
+            with torch.no_grad():
+                torch.compile(lambda x: x + 1)(torch.ones(1))
+
+
+def loaded_provider(spec: str) -> Provider:
+    """Return one of the providers that the server was set up with."""
+    return _providers[spec]
+
+
+def prepare_process(conditions: Conditions, case: Case, pages: Pages) -> Any:
+    """Set this process up as the conditions say and return the torch device."""
+    import torch
+
+    from .pages import page_control_reason, set_pages
+
+    if conditions.device == "cpu" and (pages is Pages.FRESH or page_control_reason() is None):
+        set_pages(pages)
+    torch.set_num_threads(conditions.threads)
+    torch.set_grad_enabled(case.pass_.has_backward)
+    if case.pass_ is Pass.BACKWARD:
+        # The graph is kept from call to call, and a compiled backward would otherwise write into buffers it was given.
+        import torch._functorch.config
+
+        torch._functorch.config.donated_buffer = False
+    return torch.device(conditions.device)
+
+
+def synchronise(device: Any) -> None:
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    # The CPU allocator has no exception type of its own.
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or ["(no message)"])[0][:500]
