@@ -37,7 +37,7 @@ class Drafts:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.checks: dict[str, CheckResult] = {}
         self.measurements: dict[str, Measurement] = {}
-        self.device_state: dict[str, Any] | None = None
+        self.device_states: list[dict[str, Any]] = []
 
     def settle(self, providers: Iterable[str], status: Status, reason: str) -> None:
         for provider in providers:
@@ -55,9 +55,9 @@ class Drafts:
         result = self.checks[name] if role is Role.PROVIDER else CheckResult(provider=name, status=Status.OK)
         status, reason = result.status, result.reason
         measurement = self.measurements.get(name)
-        throttled = (self.device_state or {}).get("throttle_reason")
+        throttled = sorted({state["throttle_reason"] for state in self.device_states if state.get("throttle_reason")})
         if status is Status.OK and throttled:
-            status, reason = Status.THROTTLED, f"the device slowed itself down: {throttled}"
+            status, reason = Status.THROTTLED, f"the device slowed itself down: {', '.join(throttled)}"
         return Record(
             case_id=self._group.case.id,
             case=self._group.case,
@@ -74,5 +74,5 @@ class Drafts:
             memory=result.memory,
             measurement=measurement,
             settings=result.settings,
-            device_state=self.device_state,
+            device_state={"blocks": self.device_states} if self.device_states else None,
         )

@@ -168,7 +168,8 @@ class Measurer:
             spent_s += time.monotonic() - start
             count += 1
             timer = result.timer
-            drafts.device_state = result.device_state or drafts.device_state
+            if result.device_state is not None:
+                drafts.device_states.append(result.device_state)
             for arm, block in result.blocks.items():
                 blocks.setdefault(arm, []).append(block)
             so_far = {arm: Measurement(timer=timer, blocks=tuple(taken), stop=StopReason.BLOCKS) for arm, taken in blocks.items()}

@@ -59,7 +59,8 @@ def first_call_table(results: Iterable[Result]) -> Table | None:
     costs: dict[str, list[tuple[float, str]]] = {}
     for result in results:
         if result.record.role is Role.PROVIDER and result.record.first_call_s is not None:
-            costs.setdefault(result.record.provider, []).append((result.record.first_call_s, result.record.case_id))
+            cached = ", found in its cache" if result.record.settings.get("compile_cache") == "hit" else ""
+            costs.setdefault(result.record.provider + cached, []).append((result.record.first_call_s, result.record.case_id))
     if not costs:
         return None
     rows = []

@@ -161,6 +161,11 @@ def test_first_call_names_the_most_expensive_case():
     assert ["compile", "1", "2.50 s", "2.50 s", CASE.id] in table.rows
 
 
+def test_a_compilation_found_on_disk_is_not_mixed_with_one_that_was_made():
+    records = [synthetic.record(CASE, "compile"), synthetic.record(CASE, "mine", settings={"compile_cache": "hit"}, first_call_s=0.4)]
+    assert [row[0] for row in first_call_table(derive_results(records)).rows] == ["compile", "mine, found in its cache"]
+
+
 COLD = Conditions(device="cpu", threads=2, cache=Cache.COLD)
 
 
