@@ -20,6 +20,11 @@ from .store import RunWriter, read_run
 __all__ = ["Observer", "Runner", "SilentObserver", "execute"]
 
 
+ROTATION = 8
+"""Groups measured in rotation. More would spread a case's blocks over more of the machine's moods; a run that is killed loses the
+blocks of undecided groups, a minute's worth or so with eight."""
+
+
 class Observer(Protocol):
     """Be told how a run goes."""
 
@@ -112,14 +117,24 @@ class Runner:
         return group.record_keys() <= self._records.keys()
 
     def measure(self, group: Group) -> list[Record]:
-        """Return the records of a group, measuring it unless that was done before; they are on disk when this returns."""
+        """Return the records of a group, measuring it unless that was done before; they are on disk when this returns.
+
+        It is measured in rotation with those that come after it, so that asking for all groups in order measures each just once.
+        """
         if not self.is_done(group):
-            self._observer.group_started(group)
-            records = self._measurer.measure(group, self._observer.block_done)
-            self._keep(records)
-            self._observer.group_done(group, records)
+            waiting = [group, *(later for later in self.groups if later != group and not self.is_done(later))]
+            self._measurer.measure_all(
+                waiting[:ROTATION],
+                on_start=self._observer.group_started,
+                on_block=self._observer.block_done,
+                on_done=self._finish,
+            )
         prefix = f"{group.case.id}@{group.conditions.id}#"
         return [record for key, record in self._records.items() if key.startswith(prefix)]
+
+    def _finish(self, group: Group, records: Sequence[Record]) -> None:
+        self._keep(records)
+        self._observer.group_done(group, records)
 
     def _keep(self, records: Sequence[Record]) -> None:
         self._writer.append(*records)

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from ..case import Case, Conditions
-from ..record import Role
+from ..record import Record, Role
 from ..stats import ratio_interval, time_interval
 from .group import Group
 from .measurer import Measurer
@@ -97,19 +97,20 @@ def autorange(argument: tuple[str, str, int], emit: Callable[[Any], None]) -> No
 
 
 def _ours(run: int, measurer: Measurer, cases: Sequence[str], threads: int) -> list[Seen]:
-    seen = []
-    for case in cases:
-        group = Group(case=Case.from_id(case), conditions=Conditions(device="cpu", threads=threads), providers=PROVIDERS)
-        records = {record.provider: record for record in measurer.measure(group) if record.role is Role.PROVIDER}
-        measured = {name: record.measurement for name, record in records.items() if record.measurement is not None}
+    conditions = Conditions(device="cpu", threads=threads)
+    seen: list[Seen] = []
+
+    def keep(group: Group, records: Sequence[Record]) -> None:
+        measured = {one.provider: one.measurement for one in records if one.role is Role.PROVIDER and one.measurement is not None}
         intervals = {(name, "normbench time"): time_interval(one) for name, one in measured.items()}
         if len(measured) == len(PROVIDERS):
             intervals["ratio to " + PROVIDERS[1], "normbench ratio"] = ratio_interval(measured[PROVIDERS[0]], measured[PROVIDERS[1]])
-        for (provider, tool), interval in intervals.items():
-            if interval.low is not None and interval.high is not None:
-                seen.append(
-                    Seen(run=run, tool=tool, case=case, provider=provider, estimate=interval.estimate, low=interval.low, high=interval.high)
-                )
+        for (provider, tool), found in intervals.items():
+            if found.low is not None and found.high is not None:
+                figures = {"estimate": found.estimate, "low": found.low, "high": found.high}
+                seen.append(Seen(run=run, tool=tool, case=group.case.id, provider=provider, **figures))
+
+    measurer.measure_all([Group(case=Case.from_id(case), conditions=conditions, providers=PROVIDERS) for case in cases], on_done=keep)
     return seen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,15 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     time_s: dict[str, float]
 
 
+OnStart = Callable[[Group], None]
+OnBlock = Callable[[Live], None]
+OnDone = Callable[[Group, list[Record]], None]
+
+
+def _ignore(_: object) -> None:
+    """Tell nobody."""
+
+
 class Measurer:
     """Check and measure groups in worker processes. Close it, or use it as a context manager.
 
@@ -70,20 +80,44 @@ class Measurer:
         """Run any `module:function` in a fresh fork of the server and return what it emitted."""
         return list(self._servers.run(task, argument))
 
-    def measure(self, group: Group, on_block: Callable[[Live], None] = lambda live: None) -> list[Record]:
-        """Return one record per provider, and one per control when something was timed.
+    def measure(self, group: Group) -> list[Record]:
+        """Return the records of a single group; see `measure_all`."""
+        records: list[Record] = []
+        self.measure_all([group], on_done=lambda _, done: records.extend(done))
+        return records
 
-        A KeyboardInterrupt passes through with the blocks measured so far lost; the caller records what was interrupted.
+    def measure_all(self, groups: Sequence[Group], *, on_done: OnDone, on_start: OnStart = _ignore, on_block: OnBlock = _ignore) -> None:
+        """Measure groups in rotation, a block of each in turn, and hand over each group's records as soon as it is decided.
+
+        A machine's speed wanders over minutes. The blocks of a case that are spread over all the time its rotation takes see more
+        of that than blocks in a row, and so does its interval. There is one record per provider, and one per control when something
+        was timed. A KeyboardInterrupt passes through; the blocks of undecided groups are lost.
         """
-        drafts = Drafts(group, self._plan.seed)
-        if not self._predict_memory(group, drafts):
-            self._check(group, drafts)
-            timed = tuple(name for name in group.providers if drafts.checks[name].status is Status.OK)
-            if group.case.is_empty:
-                drafts.settle(timed, Status.SKIPPED, "empty: there is nothing to time; outputs were checked")
+        rotation: list[_Rotating] = []
+        for group in groups:
+            on_start(group)
+            drafts = Drafts(group, self._plan.seed)
+            timed = self._admit(group, drafts)
+            if timed:
+                rotation.append(_Rotating(group, drafts, timed))
             else:
-                self._take_blocks(group, timed, drafts, on_block)
-        return drafts.records()
+                on_done(group, drafts.records())
+        while rotation:
+            for one in list(rotation):
+                if self._take_block(one, on_block):
+                    rotation.remove(one)
+                    on_done(one.group, one.drafts.records())
+
+    def _admit(self, group: Group, drafts: Drafts) -> tuple[str, ...]:
+        """Check a group and return the providers that may be timed; the others are settled."""
+        if self._predict_memory(group, drafts):
+            return ()
+        self._check(group, drafts)
+        passed = tuple(name for name in group.providers if drafts.checks[name].status is Status.OK)
+        if group.case.is_empty:
+            drafts.settle(passed, Status.SKIPPED, "empty: there is nothing to time; outputs were checked")
+            return ()
+        return passed
 
     def _predict_memory(self, group: Group, drafts: Drafts) -> bool:
         """Settle the whole group as out of memory when it cannot fit; say whether it was."""
@@ -131,17 +165,26 @@ class Measurer:
         except NormbenchError as error:
             drafts.settle(names, _status_of(error), f"while it was checked in Triton's interpreter: {error}")
 
-    def _take_blocks(self, group: Group, timed: tuple[str, ...], drafts: Drafts, on_block: Callable[[Live], None]) -> None:
-        """Measure those that were checked; start again without those that turn out to fail when called often."""
-        while timed:
-            try:
-                self._take_all_blocks(group, timed, drafts, on_block)
-                return
-            except NormbenchError as error:
-                at_fault = self._failing_alone(group, timed, error)
+    def _take_block(self, one: _Rotating, on_block: OnBlock) -> bool:
+        """Take another block of a group and say whether that was its last.
+
+        A group in which something fails when called often starts again without it.
+        """
+        start = time.monotonic()
+        try:
+            (result,) = self._servers.run(_BLOCK, self._block_task(one.group, one.timed, one.count))
+        except NormbenchError as error:
+            at_fault = self._failing_alone(one.group, one.timed, error)
             for name, failure in at_fault.items():
-                drafts.settle([name], _status_of(failure), f"while it was measured: {failure}")
-            timed = tuple(name for name in timed if name not in at_fault)
+                one.drafts.settle([name], _status_of(failure), f"while it was measured: {failure}")
+            one.restart(tuple(name for name in one.timed if name not in at_fault))
+            return not one.timed
+        one.add(result, time.monotonic() - start)
+        on_block(one.live())
+        stop = stop_reason(self._plan, one.log_medians(), one.spent_s)
+        if stop is not None:
+            one.finish(stop)
+        return stop is not None
 
     def _failing_alone(self, group: Group, timed: tuple[str, ...], error: NormbenchError) -> dict[str, NormbenchError]:
         """Return who is at fault for a block that failed, by trying each alone; all of them when none fails alone."""
@@ -158,32 +201,48 @@ class Measurer:
         seed = self._plan.seed + 1000 * (number + 1)
         return BlockTask(case=group.case, conditions=group.conditions, providers=timed, plan=self._plan, seed=seed)
 
-    def _take_all_blocks(self, group: Group, timed: tuple[str, ...], drafts: Drafts, on_block: Callable[[Live], None]) -> None:
-        blocks: dict[str, list[Block]] = {}
-        timer, stop, spent_s, count = "", None, 0.0, 0
-        while stop is None:
-            start = time.monotonic()
-            (result,) = self._servers.run(_BLOCK, self._block_task(group, timed, count))
-            assert isinstance(result, BlockResult)
-            spent_s += time.monotonic() - start
-            count += 1
-            timer = result.timer
-            if result.device_state is not None:
-                drafts.device_states.append(result.device_state)
-            for arm, block in result.blocks.items():
-                blocks.setdefault(arm, []).append(block)
-            so_far = {arm: Measurement(timer=timer, blocks=tuple(taken), stop=StopReason.BLOCKS) for arm, taken in blocks.items()}
-            stop = stop_reason(self._plan, {name: block_log_medians(so_far[name]) for name in timed}, spent_s)
-            times = {name: time_interval(so_far[name]).estimate for name in timed}
-            on_block(Live(case=group.case, blocks=count, spent_s=spent_s, time_s=times))
-        for arm, taken in blocks.items():
-            drafts.measurements[arm] = Measurement(timer=timer, blocks=tuple(taken), stop=stop)
+
+class _Rotating:
+    """Hold a group that is being measured, and what was measured of it so far."""
+
+    def __init__(self, group: Group, drafts: Drafts, timed: tuple[str, ...]) -> None:
+        self.group = group
+        self.drafts = drafts
+        self.restart(timed)
+
+    def restart(self, timed: tuple[str, ...]) -> None:
+        """Forget what was measured, and go on with these providers."""
+        self.timed = timed
+        self.count = 0
+        self.spent_s = 0.0
+        self._timer = ""
+        self._blocks: dict[str, list[Block]] = {}
+
+    def add(self, result: BlockResult, seconds: float) -> None:
+        self.count += 1
+        self.spent_s += seconds
+        self._timer = result.timer
+        for arm, block in result.blocks.items():
+            self._blocks.setdefault(arm, []).append(block)
+        if result.device_state is not None:
+            self.drafts.device_states.append(result.device_state)
+
+    def _measurement(self, arm: str, stop: StopReason) -> Measurement:
+        return Measurement(timer=self._timer, blocks=tuple(self._blocks[arm]), stop=stop)
+
+    def log_medians(self) -> dict[str, list[float]]:
+        return {name: block_log_medians(self._measurement(name, StopReason.BLOCKS)) for name in self.timed}
+
+    def live(self) -> Live:
+        times = {name: time_interval(self._measurement(name, StopReason.BLOCKS)).estimate for name in self.timed}
+        return Live(case=self.group.case, blocks=self.count, spent_s=self.spent_s, time_s=times)
+
+    def finish(self, stop: StopReason) -> None:
+        self.drafts.measurements = {arm: self._measurement(arm, stop) for arm in self._blocks}
 
 
 def _status_of(error: NormbenchError) -> Status:
     """Return the status of a provider whose process failed; the kernel's out-of-memory killer leaves signal 9."""
-    import signal
-
     if isinstance(error, OutOfMemory) or (isinstance(error, TaskDied) and error.signal_number == signal.SIGKILL):
         return Status.OOM
     return Status.ERROR

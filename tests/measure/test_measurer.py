@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from normbench.measure.checking import CheckResult
-from normbench.measure.device import describe_device
 
 from normbench.case import Cache, Case, Conditions, Pages
 from normbench.errors import NormbenchError, UsageError
 from normbench.measure import group as group_module
+from normbench.measure.checking import CheckResult
+from normbench.measure.device import describe_device
 from normbench.measure.group import Group
 from normbench.measure.measurer import Live, Measurer
 from normbench.measure.plan import Plan
