@@ -6,13 +6,14 @@ them. Nothing here imports torch before a benchmark is about to run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from .measure.group import Group
+    from .measure.measurer import Live
     from .record import Record
     from .run import Runner
 
@@ -74,8 +75,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         (_GROUP, _PROVIDER),
         [(group, provider) for group in groups for provider in providers],
-        ids=[f"{group.case.id}@{group.conditions.id}-{provider}" for group in groups for provider in providers],
+        ids=[f"{group.id}-{provider}" for group in groups for provider in providers],
     )
+
+
+class _Narrator:
+    """Tell on pytest's terminal how far measuring is: one test may wait a minute for the cases that are measured with its own."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._reporter = config.pluginmanager.get_plugin("terminalreporter")
+        self._capture = config.pluginmanager.get_plugin("capturemanager")
+        self._total = self._done = 0
+
+    def started(self, groups: Sequence[Group], done: int) -> None:
+        self._total, self._done = len(groups), done
+
+    def group_started(self, group: Group) -> None:
+        pass
+
+    def block_done(self, live: Live) -> None:
+        pass
+
+    def group_done(self, group: Group, records: Sequence[Record]) -> None:
+        self._done += 1
+        if self._reporter is not None and self._capture is not None and not self._reporter.config.option.verbose < 0:
+            with self._capture.global_and_fixture_disabled():
+                self._reporter.ensure_newline()
+                self._reporter.write_line(f"normbench: {self._done} of {self._total} cases measured, {group.id}")
 
 
 class _Selection:
@@ -97,7 +123,7 @@ class _Selection:
                 raise pytest.UsageError(f"normbench: {error}") from None
         return self._request.groups(), self._request.providers
 
-    def start(self, items: list[pytest.Item]) -> None:
+    def start(self, items: list[pytest.Item], config: pytest.Config) -> None:
         """Start measuring processes and the run for the items that collection selected. Raises NormbenchError."""
         import msgspec
 
@@ -106,16 +132,15 @@ class _Selection:
         chosen: dict[str, Any] = {}
         for item in items:
             group, provider = item.callspec.params[_GROUP], item.callspec.params[_PROVIDER]  # type: ignore[attr-defined]
-            key = f"{group.case.id}@{group.conditions.id}"
-            known = chosen.get(key, msgspec.structs.replace(group, providers=()))
-            chosen[key] = msgspec.structs.replace(known, providers=(*known.providers, provider))
-        runner = Runner(self._request, groups=list(chosen.values()))
+            known = chosen.get(group.id, msgspec.structs.replace(group, providers=()))
+            chosen[group.id] = msgspec.structs.replace(known, providers=(*known.providers, provider))
+        runner = Runner(self._request, _Narrator(config), groups=list(chosen.values()))
         self.runner = runner.__enter__()
         self._chosen = chosen
 
     def measure(self, group: Group, provider: str) -> Record:
         assert self.runner is not None
-        records = self.runner.measure(self._chosen[f"{group.case.id}@{group.conditions.id}"])
+        records = self.runner.measure(self._chosen[group.id])
         return next(record for record in records if record.provider == provider)
 
     def finish(self, interrupted: bool) -> None:
@@ -169,7 +194,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
         pytest.exit("normbench: benchmarks cannot share the machine with each other: run without -n (pytest-xdist)", returncode=_EXIT_USAGE)
     try:
-        config.stash[_SELECTION_KEY].start(items)
+        config.stash[_SELECTION_KEY].start(items, config)
     except NormbenchError as error:
         pytest.exit(f"normbench: {error}", returncode=_EXIT_USAGE)
 
@@ -212,7 +237,7 @@ def normbench_measure(benchmark: Any, request: pytest.FixtureRequest) -> Callabl
         if selection.runner is None:
             pytest.skip("benchmarks are disabled")
         record = selection.measure(group, provider)
-        benchmark.group = f"{group.case.id}@{group.conditions.id}"
+        benchmark.group = group.id
         benchmark.extra_info.update(
             status=record.status.value,
             reason=record.reason,

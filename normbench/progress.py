@@ -67,7 +67,7 @@ class Progress:
                 parts.append(f"{record.provider} {duration(interval.estimate)}{width}")
             else:
                 parts.append(f"{record.provider} {record.status.value}")
-        self._console.print(f"{group.case.id}@{group.conditions.id}  " + "  ".join(parts), soft_wrap=True)
+        self._console.print(f"{group.id}  " + "  ".join(parts), soft_wrap=True)
         if self._task is not None:
             self._bar.advance(self._task)
 

@@ -129,8 +129,7 @@ class Runner:
                 on_block=self._observer.block_done,
                 on_done=self._finish,
             )
-        prefix = f"{group.case.id}@{group.conditions.id}#"
-        return [record for key, record in self._records.items() if key.startswith(prefix)]
+        return [record for key, record in self._records.items() if key.startswith(f"{group.id}#")]
 
     def _finish(self, group: Group, records: Sequence[Record]) -> None:
         self._keep(records)
@@ -153,7 +152,7 @@ class Runner:
         # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
         written = {record.key for record in read_run(self._writer.path).records}
         for group in self.groups:
-            missing = [name for name in group.providers if f"{group.case.id}@{group.conditions.id}#{name}" not in written]
+            missing = [name for name in group.providers if f"{group.id}#{name}" not in written]
             if not missing:
                 continue
             self._keep(

@@ -15,9 +15,29 @@ from scipy.special import stdtrit
 
 from .record import Block, Measurement
 
-__all__ = ["Interval", "Unit", "block_log_medians", "log_interval", "pooled_samples", "ratio_interval", "time_interval"]
+__all__ = [
+    "RATIO_WIDENING",
+    "TIME_WIDENING",
+    "Interval",
+    "Unit",
+    "block_log_medians",
+    "log_interval",
+    "pooled_samples",
+    "ratio_interval",
+    "time_interval",
+]
 
 LEVEL = 0.95
+
+TIME_WIDENING = 2.0
+RATIO_WIDENING = 1.5
+"""How much wider than Student's an interval is, so that it holds for the next run and not only for this one.
+
+The blocks of a run see the machine in the mood of its minutes, and moods wander together for all cases: on a shared virtual machine
+times fell by 30 % and rose again within 12 minutes. Student's interval over processes then covered what the other runs saw in 82
+of 120 cases for times and in 51 of 60 for ratios; times 2 in 110, and times 1.5 in 56 (12 runs, one CPU thread, 10 cases;
+`python -m normbench.measure.coverage` says what it is elsewhere).
+"""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -48,8 +68,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return self.low is not None and self.high is not None and not self.low <= value <= self.high
 
 
-def log_interval(logs: Sequence[float], unit: str, level: float = LEVEL) -> Interval:
-    """Return the geometric mean of exp(logs) with Student's t interval over the units.
+def log_interval(logs: Sequence[float], unit: str, level: float = LEVEL, *, widening: float = 1.0) -> Interval:
+    """Return the geometric mean of exp(logs) with Student's t interval over the units, made `widening` times as wide (in logs).
 
     `logs` holds one log value per unit. With a single one the interval is null.
     """
@@ -57,7 +77,7 @@ def log_interval(logs: Sequence[float], unit: str, level: float = LEVEL) -> Inte
     centre = fmean(logs)
     if count < 2:
         return Interval(estimate=exp(centre), low=None, high=None, level=level, unit=Unit(unit, count))
-    half = float(stdtrit(count - 1, 0.5 + level / 2)) * stdev(logs) / sqrt(count)
+    half = widening * float(stdtrit(count - 1, 0.5 + level / 2)) * stdev(logs) / sqrt(count)
     return Interval(estimate=exp(centre), low=exp(centre - half), high=exp(centre + half), level=level, unit=Unit(unit, count))
 
 
@@ -78,16 +98,20 @@ def _by_unit(per_block: list[list[float]]) -> tuple[list[float], str]:
 
 
 def time_interval(measurement: Measurement, level: float = LEVEL) -> Interval:
-    """Return the time of one call in seconds: the geometric mean over processes of each process's median, with its interval."""
+    """Return the time of one call in seconds: the geometric mean over processes of each process's median, with its interval.
+
+    The interval is Student's, `TIME_WIDENING` times as wide.
+    """
     logs, unit = _by_unit([_repetition_logs(block) for block in measurement.blocks])
-    return log_interval(logs, unit, level)
+    return log_interval(logs, unit, level, widening=TIME_WIDENING)
 
 
 def ratio_interval(numerator: Measurement, denominator: Measurement, level: float = LEVEL) -> Interval:
     """Return time(numerator) / time(denominator) of two providers that took turns, with its interval.
 
-    Each repetition gives one ratio of medians, each process the median of its repetitions. Raises ValueError when the two were
-    not taken together (numbers of processes or repetitions differ).
+    Each repetition gives one ratio of medians, each process the median of its repetitions; the interval is Student's,
+    `RATIO_WIDENING` times as wide. Raises ValueError when the two were not taken together (numbers of processes or repetitions
+    differ).
     """
     per_block = []
     if len(numerator.blocks) != len(denominator.blocks):
@@ -97,7 +121,7 @@ def ratio_interval(numerator: Measurement, denominator: Measurement, level: floa
             raise ValueError("the two measurements were not taken together: they have different numbers of repetitions")
         per_block.append([a - b for a, b in zip(_repetition_logs(above), _repetition_logs(below), strict=True)])
     logs, unit = _by_unit(per_block)
-    return log_interval(logs, unit, level)
+    return log_interval(logs, unit, level, widening=RATIO_WIDENING)
 
 
 def pooled_samples(measurement: Measurement) -> list[float]:

@@ -23,8 +23,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Conditions
     providers: tuple[str, ...]
 
+    @property
+    def id(self) -> str:
+        """Return what the keys of the group's records begin with, e.g. `op/rms_norm/forward/8x64/float32@cpu/2t/warm/reused`."""
+        return f"{self.case.id}@{self.conditions.id}"
+
     def record_keys(self) -> set[str]:
-        return {f"{self.case.id}@{self.conditions.id}#{provider}" for provider in self.providers}
+        return {f"{self.id}#{provider}" for provider in self.providers}
 
 
 class Drafts:

@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import UsageError
 from ..record import StopReason
-from ..stats import log_interval
+from ..stats import TIME_WIDENING, log_interval
 
 __all__ = ["MAX_LAUNCH_S", "Cost", "Plan", "Schedule", "make_schedule", "stop_reason"]
 
@@ -119,7 +119,7 @@ def stop_reason(plan: Plan, log_medians: Mapping[str, Sequence[float]], spent_s:
     if blocks < plan.floor_blocks:
         return None
     if blocks >= plan.min_blocks:
-        widths = [log_interval(values, "process").half_width for values in log_medians.values()]
+        widths = [log_interval(values, "process", widening=TIME_WIDENING).half_width for values in log_medians.values()]
         if all(width is not None and width <= plan.target_half_width for width in widths):
             return StopReason.NARROW
     if blocks >= plan.max_blocks:

@@ -15,7 +15,7 @@ import torch
 
 from normbench.case import Cache, Case, Conditions, Pages
 from normbench.errors import NormbenchError, UsageError
-from normbench.measure import group as group_module
+from normbench.measure import servers
 from normbench.measure.checking import CheckResult
 from normbench.measure.device import describe_device
 from normbench.measure.group import Group
@@ -148,10 +148,10 @@ def measurer(own, tmp_path_factory) -> Iterator[Measurer]:
         yield measurer
 
 
-def measure(measurer: Measurer, *providers: str, case: Case = RMS, conditions: Conditions = CPU, **options) -> dict[str, Record]:
+def measure(measurer: Measurer, *providers: str, case: Case = RMS, conditions: Conditions = CPU) -> dict[str, Record]:
     """Return the records by provider, after seeing that there is one for each and that all can be stored."""
     group = Group(case=case, conditions=conditions, providers=providers)
-    records = measurer.measure(group, **options)
+    records = measurer.measure(group)
     assert [record.provider for record in records if record.role is Role.PROVIDER] == list(providers)
     assert group.record_keys() == {record.key for record in records if record.role is Role.PROVIDER}
     assert len({record.group for record in records}) == 1
@@ -180,11 +180,28 @@ def test_providers_and_controls_are_measured_together(measurer):
 
 def test_progress_is_told_after_each_block(measurer):
     told: list[Live] = []
-    records = measure(measurer, "aten", on_block=told.append)
+    done: list[Record] = []
+    group = Group(case=RMS, conditions=CPU, providers=("aten",))
+    measurer.measure_all([group], on_block=told.append, on_done=lambda _, records: done.extend(records))
     assert [live.blocks for live in told] == [1, 2]
     assert told[0].spent_s < told[1].spent_s
     assert set(told[1].time_s) == {"aten"}, "controls are not anybody's result"
-    assert len(records["aten"].measurement.blocks) == 2
+    assert all(len(record.measurement.blocks) == 2 for record in done)
+
+
+def test_groups_take_turns_so_that_each_ones_blocks_are_spread_over_time(measurer):
+    cases = [RMS, Case.make("layer_norm", "forward", (8, 64), "float32")]
+    groups = [Group(case=case, conditions=CPU, providers=("aten",)) for case in cases]
+    told: list[tuple[str, str]] = []
+    measurer.measure_all(
+        groups,
+        on_start=lambda group: told.append(("start", group.case.norm.value)),
+        on_block=lambda live: told.append(("block", live.case.norm.value)),
+        on_done=lambda group, _: told.append(("done", group.case.norm.value)),
+    )
+    rms, layer = "rms_norm", "layer_norm"
+    checks = [("start", rms), ("start", layer)]
+    assert told == [*checks, ("block", rms), ("block", layer), ("block", rms), ("done", rms), ("block", layer), ("done", layer)]
 
 
 FAULTS = {
@@ -364,7 +381,7 @@ def test_server_that_is_gone_is_started_again_for_the_others(monkeypatch, tmp_pa
     ]
     monkeypatch.setattr(ScriptedWorker, "script", script)
     monkeypatch.setattr(ScriptedWorker, "started", 0)
-    monkeypatch.setattr(group_module, "Worker", ScriptedWorker)
+    monkeypatch.setattr(servers, "Worker", ScriptedWorker)
     with Measurer(["aten", "hangs"], device="cpu", plan=QUICK, log=tmp_path / "log") as measurer:
         records = measure(measurer, "aten", "hangs", case=case)
     assert records["hangs"].status is Status.ERROR
