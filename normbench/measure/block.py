@@ -14,13 +14,18 @@ from ..record import Block
 from .load import OtherLoad
 from .plan import Plan, make_schedule
 from .process import OutOfMemory, first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
-from .sampler import Call, Samples, process_page_faults, take_repetition, warm_up
+from .sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
 from .timer import CudaTimer, Timer, WallTimer
 
 if TYPE_CHECKING:
     from .power import PowerMeter
 
 __all__ = ["BlockResult", "BlockTask", "block"]
+
+
+LARGE_ALLOCATION_S = 0.25
+"""Where making the tensors takes so long, each call takes long too, and the first one of each arm is warm-up enough: one more of all
+would cost as much as another sample."""
 
 
 class BlockTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,14 +86,14 @@ def _take_block(task: BlockTask) -> BlockResult:
             own, restore = private_copies(problem, loaded_provider(spec).mutates(task.case))
             calls[spec] = Call(run=make_call(own, function), before=_in_turn(restore, flush))
         calls |= {name: Call(run=run, before=flush) for name, run in control_calls(problem).items()}
-        if schedule is None:
-            for call in calls.values():
-                # The first call compiles; it must not look like a slow first sample to the warm-up.
-                call.prepare()
-                call.run()
-            synchronise(device)
         start = time.perf_counter()
-        costs = warm_up(calls, timer)
+        if schedule is None:
+            # The first call compiles and meets pages that were never touched: it is no sample of what follows.
+            costs = first_calls(calls, timer)
+            synchronise(device)
+        if schedule is not None or allocation_s < LARGE_ALLOCATION_S:
+            start = time.perf_counter()
+            costs = warm_up(calls, timer)
         if schedule is None:
             single = frozenset(arm for arm, call in calls.items() if call.before is not None)
             setup_s = allocation_s + time.perf_counter() - start

@@ -24,7 +24,8 @@ MAX_LAUNCH_S = 2e-3
 the driver's queue is full and the host has to wait."""
 WORTHWHILE_TURNS = 5
 """A further repetition averages over another draw of pages; it is worth its set-up only if so many turns remain to fill it."""
-MIN_TURNS = 2
+MIN_TURNS = 1
+"""Of a call of seconds one turn a process is enough: an interval speaks of the spread over processes, and more of those tell more."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     budget_s: float = 8.0
     target_half_width: float = 0.01
-    floor_blocks: int = 3
+    floor_blocks: int = 4
     min_blocks: int = 5
     max_blocks: int = 10
     max_repetitions: int = 4
@@ -60,7 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_repetitions < 1:
             raise UsageError(f"max_repetitions {self.max_repetitions} must be at least 1")
         if self.max_turns < MIN_TURNS:
-            raise UsageError(f"max_turns {self.max_turns} must be at least {MIN_TURNS}: one turn shows no spread")
+            raise UsageError(f"max_turns {self.max_turns} must be at least {MIN_TURNS}")
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +89,7 @@ def make_schedule(plan: Plan, costs: Mapping[str, Cost], *, single: frozenset[st
 
     `single` names arms whose samples must be one call (a cold cache, or inputs to be restored); all others repeat a short call until
     a sample lasts `min_sample_s`, or until queueing it takes the host `MAX_LAUNCH_S`. `setup_s` is what a repetition spends on
-    allocation and warm-up. Every schedule has a repetition and two turns, however little time there is.
+    allocation and warm-up. Every schedule has a repetition and a turn, however little time there is.
     """
     inner = {arm: 1 if arm in single else _calls_per_sample(plan, cost) for arm, cost in costs.items()}
     turn_s = sum(cost.before_s + inner[arm] * (max(cost.call_s, MIN_CALL_S) + cost.launch_s) for arm, cost in costs.items())

@@ -13,7 +13,7 @@ from ..errors import NormbenchError
 from .plan import Cost, Schedule
 from .timer import Sample, Timer
 
-__all__ = ["Call", "Samples", "process_page_faults", "take_repetition", "warm_up"]
+__all__ = ["Call", "Samples", "first_calls", "process_page_faults", "take_repetition", "warm_up"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,19 @@ class Samples:
             self.host_s.append(sample.host_s)
 
 
+def first_calls(calls: Mapping[str, Call], timer: Timer, *, clock: Callable[[], float] = perf_counter) -> dict[str, Cost]:
+    """Make the first call of every arm and return what each cost, compilation included: hardly less than any later one will."""
+    return {arm: _single_call(call, timer, clock) for arm, call in calls.items()}
+
+
+def _single_call(call: Call, timer: Timer, clock: Callable[[], float]) -> Cost:
+    start = clock()
+    call.prepare()
+    before_s = clock() - start
+    sample = timer.sample(call.run, 1)
+    return Cost(call_s=sample.time_s, launch_s=sample.host_s or 0.0, before_s=before_s)
+
+
 def warm_up(
     calls: Mapping[str, Call],
     timer: Timer,
@@ -62,16 +75,13 @@ def warm_up(
     for arm, call in calls.items():
         previous, spent_s = float("inf"), 0.0
         while True:
-            start = clock()
-            call.prepare()
-            before_s = clock() - start
-            sample = timer.sample(call.run, 1)
-            costs[arm] = Cost(call_s=sample.time_s, launch_s=sample.host_s or 0.0, before_s=before_s)
+            costs[arm] = _single_call(call, timer, clock)
+            current = costs[arm].call_s
             # A call that the clock cannot see must come to an end too.
-            spent_s += max(sample.time_s, 1e-6)
-            if abs(sample.time_s - previous) <= close * sample.time_s or spent_s >= settle_s:
+            spent_s += max(current, 1e-6)
+            if abs(current - previous) <= close * current or spent_s >= settle_s:
                 break
-            previous = sample.time_s
+            previous = current
     return costs
 
 

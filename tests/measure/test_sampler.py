@@ -11,7 +11,7 @@ import pytest
 from measure.clockwork import FakeTimer
 from normbench.errors import NormbenchError
 from normbench.measure.plan import Cost, Schedule
-from normbench.measure.sampler import Call, Samples, process_page_faults, take_repetition, warm_up
+from normbench.measure.sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
 from normbench.measure.timer import Sample
 
 
@@ -180,3 +180,11 @@ def test_every_arm_is_warmed_up():
     timer = FakeTimer()
     costs = warm_up({arm: Call(run=timer.call(arm, cost)) for arm, cost in (("a", 1e-3), ("b", 2e-3))}, timer, clock=timer.clock)
     assert {arm: cost.call_s for arm, cost in costs.items()} == pytest.approx({"a": 1e-3, "b": 2e-3})
+
+
+def test_first_calls_are_one_of_each_arm_with_what_comes_before():
+    timer = FakeTimer()
+    calls = {"a": Call(run=timer.call("a", [3.0, 1.0]), before=timer.call("before", 0.5)), "b": Call(run=timer.call("b", 2.0))}
+    costs = first_calls(calls, timer, clock=timer.clock)
+    assert timer.events == ["before", "a", "b"]
+    assert (costs["a"].call_s, costs["a"].before_s, costs["b"].call_s) == pytest.approx((3.0, 0.5, 2.0))
