@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from .pages import WITHOUT_THREAD_CACHE
 from .worker import Worker
 
 __all__ = ["Servers"]
@@ -28,6 +29,7 @@ class Servers:
         if device == "cpu":
             # With a GPU in sight autograd starts threads, and threads do not survive a fork.
             self._environment["CUDA_VISIBLE_DEVICES"] = ""
+            self._environment |= WITHOUT_THREAD_CACHE
 
     def run(self, task: str, argument: Any, *, interpreter: bool = False) -> Iterator[Any]:
         """Run `module:function` in a fresh fork and yield what it emits; with `interpreter`, where Triton interprets its kernels."""
