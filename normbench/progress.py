@@ -36,6 +36,9 @@ class Progress:
             disable=not self._console.is_terminal,
         )
         self._task: TaskID | None = None
+        self._done = 0.0
+        # Groups are measured in rotation: without their parts the bar would stand still for a minute and then leap.
+        self._parts: dict[str, float] = {}
 
     def __enter__(self) -> Progress:
         self._console.print("starting the measuring process …")
@@ -47,6 +50,7 @@ class Progress:
 
     def started(self, groups: Sequence[Group], done: int) -> None:
         self._console.print(f"{len(groups)} cases" + (f", {done} of them measured before" if done else ""))
+        self._done = float(done)
         self._task = self._bar.add_task("", total=len(groups), completed=done)
 
     def group_started(self, group: Group) -> None:
@@ -54,7 +58,8 @@ class Progress:
 
     def block_done(self, live: Live) -> None:
         figures = "  ".join(f"{name} {duration(seconds)}" for name, seconds in live.time_s.items())
-        self._describe(f"{live.case.id}: process {live.blocks}, {live.spent_s:.0f} s  {figures}")
+        self._parts[live.group.id] = live.share
+        self._describe(f"{live.group.case.id}: process {live.blocks}, {live.spent_s:.0f} s  {figures}")
 
     def group_done(self, group: Group, records: Sequence[Record]) -> None:
         parts = []
@@ -68,9 +73,12 @@ class Progress:
             else:
                 parts.append(f"{record.provider} {record.status.value}")
         self._console.print(f"{group.id}  " + "  ".join(parts), soft_wrap=True)
-        if self._task is not None:
-            self._bar.advance(self._task)
+        self._done += 1
+        self._parts.pop(group.id, None)
+        self._describe("")
 
     def _describe(self, text: str) -> None:
         if self._task is not None:
-            self._bar.update(self._task, description=text)
+            # A group that is decided counts in full; one whose budget is spent is not decided yet.
+            completed = self._done + 0.95 * sum(self._parts.values())
+            self._bar.update(self._task, description=text, completed=completed)

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows
 from ..record import Block, Measurement, Record, Status, StopReason
@@ -33,11 +32,14 @@ _DEVICE = f"{__package__}.device:describe_device"
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell how a case stands after another block: how many blocks, the time of one call so far by provider, in seconds."""
+    """Tell how a group stands after another block: how many blocks, what part of the budget is spent (1 at most), and the time of one
+    call so far by provider, in seconds.
+    """
 
-    case: Case
+    group: Group
     blocks: int
     spent_s: float
+    share: float
     time_s: dict[str, float]
 
 
@@ -180,7 +182,7 @@ class Measurer:
             one.restart(tuple(name for name in one.timed if name not in at_fault))
             return not one.timed
         one.add(result, time.monotonic() - start)
-        on_block(one.live())
+        on_block(one.live(self._plan))
         stop = stop_reason(self._plan, one.log_medians(), one.spent_s)
         if stop is not None:
             one.finish(stop)
@@ -240,9 +242,10 @@ class _Rotating:
     def log_medians(self) -> dict[str, list[float]]:
         return {name: block_log_medians(self._measurement(name, StopReason.BLOCKS)) for name in self.timed}
 
-    def live(self) -> Live:
+    def live(self, plan: Plan) -> Live:
         times = {name: time_interval(self._measurement(name, StopReason.BLOCKS)).estimate for name in self.timed}
-        return Live(case=self.group.case, blocks=self.count, spent_s=self.spent_s, time_s=times)
+        share = min(1.0, max(self.spent_s / plan.budget_s, self.count / plan.max_blocks))
+        return Live(group=self.group, blocks=self.count, spent_s=self.spent_s, share=share, time_s=times)
 
     def finish(self, stop: StopReason) -> None:
         self.drafts.measurements = {arm: self._measurement(arm, stop) for arm in self._blocks}

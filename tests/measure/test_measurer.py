@@ -185,6 +185,7 @@ def test_progress_is_told_after_each_block(measurer):
     measurer.measure_all([group], on_block=told.append, on_done=lambda _, records: done.extend(records))
     assert [live.blocks for live in told] == [1, 2]
     assert told[0].spent_s < told[1].spent_s
+    assert told[0].share <= told[1].share == 1
     assert set(told[1].time_s) == {"aten"}, "controls are not anybody's result"
     assert all(len(record.measurement.blocks) == 2 for record in done)
 
@@ -196,7 +197,7 @@ def test_groups_take_turns_so_that_each_ones_blocks_are_spread_over_time(measure
     measurer.measure_all(
         groups,
         on_start=lambda group: told.append(("start", group.case.norm.value)),
-        on_block=lambda live: told.append(("block", live.case.norm.value)),
+        on_block=lambda live: told.append(("block", live.group.case.norm.value)),
         on_done=lambda group, _: told.append(("done", group.case.norm.value)),
     )
     rms, layer = "rms_norm", "layer_norm"
