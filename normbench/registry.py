@@ -34,19 +34,6 @@ _TAG = "__normbench_provider__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tag:
-    """What the decorator leaves on a function; validated when it is registered."""
-
-    name: str
-    norms: tuple[Norm, ...]
-    per_case: bool
-    mutates: tuple[str, ...]
-    supports: Support | None
-    settings: Settings
-    interpret_on_cpu: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
     """One provider's function for one norm."""
 
@@ -56,6 +43,15 @@ class Implementation:
     supports: Support | None
     settings: Settings
     interpret_on_cpu: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tag:
+    """What the decorator leaves on a function; validated when it is registered."""
+
+    name: str
+    norms: tuple[Norm, ...]
+    implementation: Implementation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +108,15 @@ def provider(
 
     def tag(function: NormFunction) -> NormFunction:
         tags = getattr(function, _TAG, ())
-        new = _Tag(
-            name=name,
-            norms=tuple(Norm(norm) for norm in norms),
+        implementation = Implementation(
+            function=function,
             per_case=per_case,
             mutates=tuple(mutates),
             supports=supports,
             settings=settings or {},
             interpret_on_cpu=interpret_on_cpu,
         )
-        setattr(function, _TAG, (*tags, new))
+        setattr(function, _TAG, (*tags, _Tag(name=name, norms=tuple(Norm(norm) for norm in norms), implementation=implementation)))
         return function
 
     return tag
@@ -205,33 +200,27 @@ class Registry:
             if not callable(function):
                 continue
             for tag in getattr(function, _TAG, ()):
-                self._register(tag, function)
+                self._register(tag)
                 if tag.name not in found:
                     found.append(tag.name)
         return found
 
-    def _register(self, tag: _Tag, function: NormFunction) -> None:
-        code = inspect.unwrap(function)
+    def _register(self, tag: _Tag) -> None:
+        implementation = tag.implementation
+        code = inspect.unwrap(implementation.function)
         line = getattr(getattr(code, "__code__", None), "co_firstlineno", 0)
         origin = f"{inspect.getsourcefile(code) or '?'}:{line}"
-        parameters = tuple(inspect.signature(function).parameters)
-        expected = ("case",) if tag.per_case else _ARGUMENTS
+        parameters = tuple(inspect.signature(implementation.function).parameters)
+        expected = ("case",) if implementation.per_case else _ARGUMENTS
         if parameters != expected:
             raise UsageError(f"provider {tag.name!r} at {origin} takes ({', '.join(parameters)}); it must take ({', '.join(expected)})")
-        unknown = set(tag.mutates) - {"x", "residual"}
+        unknown = set(implementation.mutates) - {"x", "residual"}
         if unknown:
             raise UsageError(f"provider {tag.name!r} at {origin}: mutates={sorted(unknown)} is not among x, residual")
         known = self._providers.get(tag.name)
         if known is None:
             known = self._providers[tag.name] = Provider(name=tag.name, origin=origin)
         for norm in tag.norms:
-            if norm in known.implementations and known.implementations[norm].function is not function:
+            if norm in known.implementations and known.implementations[norm].function is not implementation.function:
                 raise UsageError(f"provider {tag.name!r} already has {norm.value}: defined at {known.origin} and again at {origin}")
-            known.implementations[norm] = Implementation(
-                function=function,
-                per_case=tag.per_case,
-                mutates=tag.mutates,
-                supports=tag.supports,
-                settings=tag.settings,
-                interpret_on_cpu=tag.interpret_on_cpu,
-            )
+            known.implementations[norm] = implementation
