@@ -13,6 +13,8 @@ from .case import Case, Conditions
 from .errors import NormbenchError
 
 __all__ = [
+    "ALLOCATE",
+    "COPY",
     "SCHEMA_VERSION",
     "Accuracy",
     "Block",
@@ -28,6 +30,12 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 """Raised when a reader of the old version would misread a record. Readers refuse newer files."""
+
+
+COPY = "copy"
+"""The control that copies x into a ready buffer: the bandwidth this device has at this size, now."""
+ALLOCATE = "allocate"
+"""The control that allocates the outputs of the pass and touches each page: what of a call is memory allocation (CPU only)."""
 
 
 class Status(StrEnum):

@@ -11,15 +11,13 @@ from math import inf, isfinite
 import msgspec
 
 from .case import Conditions, Tier
-from .record import Accuracy, Measurement, Record, Role
+from .record import ALLOCATE, COPY, Accuracy, Measurement, Record, Role
 from .stats import Interval, pooled_samples, ratio_interval, time_interval
 from .traffic import bytes_moved
 
-__all__ = ["ALLOCATE", "BASELINE", "COPY", "NOT_SIDE_BY_SIDE", "Result", "derive_results", "error_fraction"]
+__all__ = ["BASELINE", "NOT_SIDE_BY_SIDE", "Result", "derive_results", "error_fraction"]
 
 BASELINE = "aten"
-COPY = "copy"
-ALLOCATE = "allocate"
 NOT_SIDE_BY_SIDE = "not side by side"
 
 
@@ -41,11 +39,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     copy_share: float | None = None
     allocation_share: float | None = None
     worst: Accuracy | None = None
-
-    @property
-    def is_timed(self) -> bool:
-        """Say whether there is a time to report."""
-        return self.time is not None
 
     @property
     def processes(self) -> int | None:

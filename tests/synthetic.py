@@ -10,8 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from normbench.case import Case, Conditions, DType
-from normbench.record import Accuracy, Block, Measurement, Memory, Record, Role, Status, StopReason
-from normbench.results import ALLOCATE, COPY
+from normbench.record import ALLOCATE, COPY, Accuracy, Block, Measurement, Memory, Record, Role, Status, StopReason
 from normbench.store import Run, RunInfo, RunStatus
 
 SHAPES = ((4, 128, 512), (8, 256, 1024), (16, 512, 2048), (32, 1024, 4096))

@@ -9,7 +9,8 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..results import COPY, Result
+from ..record import COPY
+from ..results import Result
 from .canvas import COPY_COLOUR, INK, Page, label_axis, label_outer, panels, size_ticks, style_of, value_ticks
 from .tables import ScopeResults
 from .units import bytes_text, duration

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..case import Cache, Conditions, DType, Norm, Pages, Pass, Tier
-from ..record import Record, Role
+from ..record import COPY, Record, Role
 from ..registry import BUILT_IN
-from ..results import BASELINE, COPY, Result
+from ..results import BASELINE, Result
 from ..stats import ratio_interval
 from .units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..case import Case, Pass
+from ..record import ALLOCATE, COPY
 
 if TYPE_CHECKING:
     import torch
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
     from ..problem import Problem
     from ..registry import NormFunction
 
-__all__ = ["ALLOCATE", "COPY", "control_calls", "differentiable_inputs", "make_call", "make_forward", "outputs_of", "private_copies"]
-
-COPY = "copy"
-"""The control that copies x into a ready buffer: the bandwidth this device has at this size, now."""
-ALLOCATE = "allocate"
-"""The control that allocates the outputs of the pass and touches each page: what of a call is memory allocation (CPU only)."""
+__all__ = ["control_calls", "differentiable_inputs", "make_call", "make_forward", "outputs_of", "private_copies"]
 
 _PAGE_BYTES = 4096
 

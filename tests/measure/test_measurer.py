@@ -24,9 +24,9 @@ from normbench.measure.plan import Plan
 from normbench.measure.timer import WallTimer
 from normbench.measure.worker import TaskTimeout
 from normbench.problem import make_problem
-from normbench.record import Record, Role, Status, decode_record, encode_record
+from normbench.record import ALLOCATE, COPY, Record, Role, Status, decode_record, encode_record
 from normbench.stats import ratio_interval
-from normbench.workloads.op import ALLOCATE, COPY, make_call, private_copies
+from normbench.workloads.op import make_call, private_copies
 
 RMS = Case.make("rms_norm", "forward", (8, 64), "float32")
 CPU = Conditions(device="cpu", threads=1)
