@@ -63,9 +63,13 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return sqrt(self.high / self.low) - 1.0
 
+    def contains(self, value: float) -> bool:
+        """Say whether the interval exists and contains `value`."""
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
+
     def excludes(self, value: float) -> bool:
         """Say whether the interval exists and does not contain `value`."""
-        return self.low is not None and self.high is not None and not self.low <= value <= self.high
+        return self.low is not None and not self.contains(value)
 
 
 def log_interval(logs: Sequence[float], unit: str, level: float = LEVEL, *, widening: float = 1.0) -> Interval:

@@ -59,7 +59,7 @@ def _cell(result: Result | None, unit: str, *, bold: bool) -> Text:
         return text
     if result.speedup is None:
         return text.append(f"  {result.speedup_missing}", style="dim not bold")
-    told = result.speedup.low is None or result.speedup.excludes(1.0)
+    told = not result.speedup.contains(1.0)
     colour = "green" if result.speedup.estimate > 1 else "red"
     shown = f"  {number(result.speedup.estimate)}{TIMES}" + ("" if told else NO_DIFFERENCE)
     return text.append(shown, style=colour if told else "dim not bold")

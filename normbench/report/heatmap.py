@@ -68,7 +68,7 @@ def _cell(axis: Axes, row: int, column: int, result: Result | None, reach: float
         red, green, blue, _ = matplotlib.colormaps[_COLOURS](0.5 + log2(result.speedup.estimate) / (2 * reach))
         colour = (red, green, blue)
         axis.add_patch(Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
-        told = result.speedup.low is None or result.speedup.excludes(1.0)
+        told = not result.speedup.contains(1.0)
         text = f"{number(result.speedup.estimate)}{TIMES}" + ("" if told else f" {NO_DIFFERENCE}")
         axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=_readable_on(colour))
         return

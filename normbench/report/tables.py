@@ -189,7 +189,7 @@ def _speedup(result: Result) -> str:
         return "baseline"
     if result.speedup is None:
         return result.speedup_missing or DASH
-    told = result.speedup.low is None or result.speedup.excludes(1.0)
+    told = not result.speedup.contains(1.0)
     return ratio_text(result.speedup) + ("" if told else f" {NO_DIFFERENCE}")
 
 
