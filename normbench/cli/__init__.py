@@ -1,0 +1,59 @@
+"""The command line: the only package that prints. Every command imports what it needs when it runs, so that --help is instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import NormbenchError, UsageError
+from .listing import env, listing
+from .run import report, run
+from .show import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+
+__all__ = ["app", "main"]
+
+# Rich help would cost 0.1 s of imports; the commands themselves use rich where it shows something.
+app = typer.Typer(name="normbench", rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from ..version import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False) -> None:
+    """Benchmark LayerNorm and RMSNorm: which normalisation, which kernel, how much faster, at which scope."""
+
+
+app.command()(run)
+app.command()(report)
+app.add_typer(listing, name="list")
+app.command()(env)
+
+
+def main() -> None:
+    """Run the command line; our own errors become one line on stderr and an exit code, 2 for input that cannot work."""
+    _guarded(app)
+
+
+def _guarded(command: Callable[[], Any]) -> None:
+    try:
+        command()
+    except UsageError as error:
+        typer.echo(f"normbench: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except NormbenchError as error:
+        typer.echo(f"normbench: {error}", err=True)
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        typer.echo("normbench: interrupted; what was measured is kept, and `--resume latest` goes on with it", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(EXIT_FAILED)

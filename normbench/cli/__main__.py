@@ -1,0 +1,5 @@
+"""`python -m normbench.cli` is the command `normbench`."""
+
+from . import main
+
+main()

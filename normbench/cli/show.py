@@ -1,0 +1,42 @@
+"""How commands print: a table for people or JSON for machines, and the exit codes they share."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "AsJson", "console", "plain", "print_json", "show_rows"]
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
+
+
+def plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(row[column]) for column in columns))
+    console().print(table)
