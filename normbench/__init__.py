@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
+    from . import nn
     from .case import Case, Conditions
     from .errors import NormbenchError, UsageError
     from .frame import load
+    from .functional import apply
     from .registry import provider
 
-__all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "load", "provider"]
+__all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "apply", "load", "nn", "provider"]
 
 # Names are imported on first use: `normbench --help` and a plain pytest run must not pay for pandas or torch.
 _HOMES = {
@@ -21,7 +23,9 @@ _HOMES = {
     "Conditions": ".case",
     "NormbenchError": ".errors",
     "UsageError": ".errors",
+    "apply": ".functional",
     "load": ".frame",
+    "nn": ".nn",
     "provider": ".registry",
 }
 
@@ -29,7 +33,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    home = importlib.import_module(_HOMES[name], __name__)
+    value = home if _HOMES[name] == f".{name}" else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""Parts that the forward kernels share. M is rows, N is cols; a tile is (BLOCK_M, BLOCK_N), statistics are (BLOCK_M,) in float32."""
+"""Parts that the kernels share. M is rows, N is cols; a tile is (BLOCK_M, BLOCK_N), a row's statistics are (BLOCK_M,)."""
 
 # A kernel is Triton, not Python: its parameters have no types that mypy knows.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
@@ -8,29 +8,56 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["load_hidden", "scale_and_shift"]
+__all__ = ["centre", "factor_of", "load_hidden", "load_statistic", "load_tile", "scale_and_shift"]
 
 
 @triton.jit
-def load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride):
+def load_tile(pointer, row, col, mask, stride, EVICT: tl.constexpr):
+    """Load a tile of rows `stride` elements apart; masked lanes are 0. `row` is int64: row times stride may pass 2**31."""
+    return tl.load(pointer + row[:, None] * stride + col[None, :], mask=mask, other=0.0, eviction_policy=EVICT)
+
+
+@triton.jit
+def load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, WORKING: tl.constexpr, EVICT: tl.constexpr):
     """Load a tile of x, or of x + residual rounded once to the dtype of x; masked lanes are 0."""
-    hidden = tl.load(x_ptr + row[:, None] * x_stride + col[None, :], mask=mask, other=0.0)
+    hidden = load_tile(x_ptr, row, col, mask, x_stride, EVICT)
     if residual_ptr is not None:
-        residual = tl.load(residual_ptr + row[:, None] * residual_stride + col[None, :], mask=mask, other=0.0)
-        hidden = (hidden.to(tl.float32) + residual.to(tl.float32)).to(x_ptr.dtype.element_ty)
+        residual = load_tile(residual_ptr, row, col, mask, residual_stride, EVICT)
+        hidden = (hidden.to(WORKING) + residual.to(WORKING)).to(x_ptr.dtype.element_ty)
     return hidden
 
 
 @triton.jit
-def scale_and_shift(xhat, weight_ptr, bias_ptr, col, N, dtype: tl.constexpr, CONVENTION: tl.constexpr):
-    """Multiply a tile of xhat by the weight as the convention says, add the bias, all in float32; the caller rounds once."""
+def load_statistic(pointer, row, M):
+    """Load one value a row; 0 past the last row, and where the norm has no such statistic (the mean of RMSNorm)."""
+    if pointer is None:
+        return 0.0 * row.to(tl.float32)
+    return tl.load(pointer + row, mask=row < M, other=0.0)
+
+
+@triton.jit
+def centre(hidden, mean, mask, CENTRED: tl.constexpr):
+    """Subtract each row's mean from a tile, for LayerNorm. Masked lanes stay 0: left at -mean each would add mean^2 to the variance."""
+    return tl.where(mask, hidden - mean[:, None], 0.0) if CENTRED else hidden
+
+
+@triton.jit
+def factor_of(weight_ptr, col, N, WORKING: tl.constexpr, CONVENTION: tl.constexpr):
+    """Load what xhat is multiplied by, in the working precision: the weight, or 1 + weight for gemma."""
+    # Every row reads the weight again, so it is worth its place in the cache.
+    factor = tl.load(weight_ptr + col, mask=col < N, other=0.0, eviction_policy="evict_last").to(WORKING)
+    if CONVENTION == "gemma":
+        factor += 1.0
+    return factor[None, :]
+
+
+@triton.jit
+def scale_and_shift(xhat, weight_ptr, bias_ptr, col, N, DTYPE: tl.constexpr, WORKING: tl.constexpr, CONVENTION: tl.constexpr):
+    """Multiply a tile of xhat by the weight as the convention says, add the bias, and round once to DTYPE."""
     if CONVENTION == "llama":
-        xhat = xhat.to(dtype).to(tl.float32)
+        xhat = xhat.to(DTYPE).to(WORKING)
     if weight_ptr is not None:
-        weight = tl.load(weight_ptr + col, mask=col < N, other=0.0).to(tl.float32)
-        if CONVENTION == "gemma":
-            weight += 1.0
-        xhat *= weight[None, :]
+        xhat *= factor_of(weight_ptr, col, N, WORKING, CONVENTION)
     if bias_ptr is not None:
-        xhat += tl.load(bias_ptr + col, mask=col < N, other=0.0).to(tl.float32)[None, :]
-    return xhat
+        xhat += tl.load(bias_ptr + col, mask=col < N, other=0.0, eviction_policy="evict_last").to(WORKING)[None, :]
+    return xhat.to(DTYPE)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..case import Case, DType, Norm
-from ..kernels.layer_norm import layer_norm
-from ..kernels.rms_norm import rms_norm
+from ..case import Case, DType
+from ..kernels.operator import norm
 from ..registry import NormFunction, provider
 
 __all__ = ["triton", "triton_unsupported"]
@@ -14,16 +13,12 @@ __all__ = ["triton", "triton_unsupported"]
 
 def triton_unsupported(case: Case, device: str) -> str | None:
     """Return why the kernels do not take the case, or None; that they are not timed on a CPU is no reason."""
-    if case.pass_.has_backward:
-        return "forward only so far: there is no backward kernel yet"
-    if DType.FLOAT64 in (case.dtype, case.weight_dtype):
-        return "computes in float32, which is not enough for float64"
+    if case.weight_dtype is DType.FLOAT64 and case.dtype is not DType.FLOAT64:
+        return f"computes in float32 for {case.dtype.value}, which is not enough for a float64 weight"
     return None
 
 
 @provider("triton", norms=["layer_norm", "rms_norm"], per_case=True, supports=triton_unsupported, interpret_on_cpu=True)
 def triton(case: Case) -> NormFunction:
-    """Compute the case with the Triton kernel of its norm."""
-    if case.norm is Norm.LAYER_NORM:
-        return layer_norm
-    return partial(rms_norm, convention=case.convention.value)
+    """Compute the case with the Triton kernels of its norm."""
+    return partial(norm, name=case.norm.value, convention=case.convention.value)
