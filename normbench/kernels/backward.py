@@ -117,7 +117,8 @@ def norm_backward(
     col = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     dweight = tl.zeros([BLOCK_M, BLOCK_N], dtype=WORKING)
     dbias = tl.zeros([BLOCK_M, BLOCK_N], dtype=WORKING)
-    for tile in range(tl.program_id(1), tl.cdiv(M, BLOCK_M), tl.num_programs(1)):
+    # Few programs fit on a multiprocessor with the sums in registers, so each fetches its next tile while it computes this one.
+    for tile in tl.range(tl.program_id(1), tl.cdiv(M, BLOCK_M), tl.num_programs(1), num_stages=2):
         row = (tile * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
         mask = (row < M)[:, None] & (col < N)[None, :]
         mean = load_statistic(mean_ptr, row, M)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .backward import norm_backward, norm_backward_projections, sum_partials
 from .forward import norm_forward, norm_forward_looped
-from .launch import LOOP_COLS, MAX_WARPS, backward_launch, forward_launch, sum_launch
+from .launch import LOOP_COLS, MAX_REGISTERS, MAX_WARPS, backward_launch, forward_launch, sum_launch
 from .rows import Rows, alignment, multiprocessors, working_dtype
 
 __all__ = ["Backward", "Forward", "run_backward", "run_forward"]
@@ -74,6 +74,7 @@ def run_forward(
                 BLOCK_M=launch.block_rows,
                 BLOCK_N=launch.block_cols,
                 num_warps=launch.num_warps,
+                maxnreg=launch.max_registers,
             )
     return Forward(y=y, residual_out=residual_out, mean=mean, rstd=rstd)
 
@@ -132,7 +133,7 @@ def _launch(
     """Fill dx and those of `sums` (dweight, dbias) that are there."""
     upstream, rows, added = Rows.of(dy), Rows.of(hidden), None if dresidual_out is None else Rows.of(dresidual_out)
     working, working_type = working_dtype(hidden.dtype)
-    launch = backward_launch(rows.count, rows.cols, multiprocessors(hidden.device))
+    launch = backward_launch(rows.count, rows.cols, hidden.element_size(), multiprocessors(hidden.device))
     align = alignment(rows.cols, upstream.stride, rows.stride, 0 if added is None else added.stride)
     weight = None if weight is None else weight.contiguous()
     sizes = (rows.count, rows.cols // align, upstream.stride // align, rows.stride // align)
@@ -161,6 +162,7 @@ def _launch(
         BLOCK_M=launch.block_rows,
         BLOCK_N=launch.block_cols,
         num_warps=launch.num_warps,
+        maxnreg=MAX_REGISTERS,
         **options,
     )
     adding = sum_launch(rows.cols)

@@ -87,36 +87,40 @@ def norm_forward_looped(
 ):
     """Normalise BLOCK_M rows of any width in steps of BLOCK_N columns; the second read comes from the second-level cache where it fits.
 
-    Each step centres its own values on chip, and the steps are combined as Chan, Golub and LeVeque (1979, eq. 2.1) do: nothing is
-    lost for a large mean.
+    Each lane keeps the running mean and squares of its own columns (Welford, 1962), and the lanes are combined once, as Chan, Golub and
+    LeVeque (1979, eq. 2.1) do: nothing is lost for a large mean, and no step waits for another thread.
     """
     N = units * ALIGN
     row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    mean = tl.zeros([BLOCK_M], dtype=WORKING)
-    squares = tl.zeros([BLOCK_M], dtype=WORKING)
+    lane = tl.arange(0, BLOCK_N)
+    means = tl.zeros([BLOCK_M, BLOCK_N], dtype=WORKING)
+    squares = tl.zeros([BLOCK_M, BLOCK_N], dtype=WORKING)
     for start in range(0, N, BLOCK_N):
-        col = start + tl.arange(0, BLOCK_N)
+        col = start + lane
         mask = (row < M)[:, None] & (col < N)[None, :]
         stored = load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride * ALIGN, residual_stride * ALIGN, WORKING, "evict_last")
         if residual_ptr is not None:
             tl.store(residual_out_ptr + row[:, None] * N + col[None, :], stored, mask=mask)
         hidden = stored.to(WORKING)
         if CENTRED:
-            count = tl.minimum(N - start, BLOCK_N).to(WORKING)
-            share = count / (start + count)
-            step_mean = tl.sum(hidden, axis=1) / count
-            hidden = centre(hidden, step_mean, mask, CENTRED)
-            delta = step_mean - mean
-            mean += delta * share
-            squares += delta * delta * (start * share)
-        squares += tl.sum(hidden * hidden, axis=1)
-    rstd = tl.rsqrt(squares / N.to(WORKING) + EPS)
+            delta = tl.where(mask, hidden - means, 0.0)
+            means += delta / (start // BLOCK_N + 1)
+            squares += delta * (hidden - means)
+        else:
+            squares += hidden * hidden
+    mean = tl.zeros([BLOCK_M], dtype=WORKING)
+    if CENTRED:
+        count = tl.cdiv(tl.maximum(N - lane, 0), BLOCK_N).to(WORKING)[None, :]
+        mean = tl.sum(means * count, axis=1) / N.to(WORKING)
+        off = means - mean[:, None]
+        squares += off * off * count
+    rstd = tl.rsqrt(tl.sum(squares, axis=1) / N.to(WORKING) + EPS)
     if mean_ptr is not None:
         tl.store(mean_ptr + row, mean, mask=row < M)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row, rstd, mask=row < M)
     for start in range(0, N, BLOCK_N):
-        col = start + tl.arange(0, BLOCK_N)
+        col = start + lane
         mask = (row < M)[:, None] & (col < N)[None, :]
         stored = load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride * ALIGN, residual_stride * ALIGN, WORKING, "evict_first")
         xhat = centre(stored.to(WORKING), mean, mask, CENTRED) * rstd[:, None]

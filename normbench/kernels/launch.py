@@ -7,6 +7,7 @@ from dataclasses import dataclass
 __all__ = [
     "MAX_BACKWARD_COLS",
     "MAX_FORWARD_COLS",
+    "MAX_REGISTERS",
     "BackwardLaunch",
     "ForwardLaunch",
     "SumLaunch",
@@ -27,6 +28,9 @@ SMALL_COLS = 512
 TILE = 2048
 """Elements of a program that handles several rows: 16 a thread at 4 warps, two 128-bit loads of 16-bit values."""
 
+WIDE_TILE = 1024
+"""The same in a backward of float32 (and float64): its next tile and its sums take twice the registers, and 2048 spill."""
+
 LOOP_COLS = 8192
 """Columns of one step of a loop: 16 a thread at 16 warps, so that a row of 131072 takes 16 steps twice."""
 
@@ -36,16 +40,20 @@ MIN_WARPS, MAX_WARPS = 4, 16
 RESIDENT_WARPS = 16
 """Warps of a backward that a multiprocessor holds at once: with the sums in registers a thread takes about 100 of 65536."""
 
+MAX_REGISTERS = 128
+"""Registers a thread may take where 16 warps share 65536. Left alone, the assembler spills 8 to 16 bytes to get by with 64, 80 or 96,
+which lets in no more programs than are launched."""
+
 
 def _power_of_two(size: int) -> int:
     """Return the smallest power of two that is not below a size of at least 1."""
     return 1 << (size - 1).bit_length()
 
 
-def _tile(cols: int) -> tuple[int, int, int]:
-    """Return rows, columns and warps of a tile that holds whole rows."""
+def _tile(cols: int, elements: int) -> tuple[int, int, int]:
+    """Return rows, columns and warps of a tile that holds whole rows: several of them, `elements` in all, where they are narrow."""
     block_cols = _power_of_two(cols)
-    block_rows = TILE // block_cols if block_cols <= SMALL_COLS else 1
+    block_rows = elements // block_cols if block_cols <= SMALL_COLS else 1
     warps = block_rows * block_cols // (32 * ELEMENTS_PER_THREAD)
     return block_rows, block_cols, min(max(warps, MIN_WARPS), MAX_WARPS)
 
@@ -58,6 +66,7 @@ class ForwardLaunch:
     block_cols: int
     num_warps: int
     is_looped: bool
+    max_registers: int | None
 
     def programs(self, rows: int) -> int:
         """Return the number of programs that cover `rows` rows."""
@@ -68,9 +77,9 @@ def forward_launch(cols: int) -> ForwardLaunch:
     """Choose the launch for a row of `cols` elements, at least 1. It depends on nothing else, so a row's bits do not depend on rows."""
     assert cols > 0, cols
     if cols > MAX_FORWARD_COLS:
-        return ForwardLaunch(block_rows=1, block_cols=LOOP_COLS, num_warps=MAX_WARPS, is_looped=True)
-    block_rows, block_cols, num_warps = _tile(cols)
-    return ForwardLaunch(block_rows=block_rows, block_cols=block_cols, num_warps=num_warps, is_looped=False)
+        return ForwardLaunch(block_rows=1, block_cols=LOOP_COLS, num_warps=MAX_WARPS, is_looped=True, max_registers=MAX_REGISTERS)
+    block_rows, block_cols, num_warps = _tile(cols, TILE)
+    return ForwardLaunch(block_rows=block_rows, block_cols=block_cols, num_warps=num_warps, is_looped=False, max_registers=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +98,15 @@ class BackwardLaunch:
         return self.column_blocks == 1
 
 
-def backward_launch(rows: int, cols: int, multiprocessors: int) -> BackwardLaunch:
-    """Choose the launch for at least one row of at least one element on a device of so many multiprocessors."""
+def backward_launch(rows: int, cols: int, itemsize: int, multiprocessors: int) -> BackwardLaunch:
+    """Choose the launch for at least one row of at least one element of `itemsize` bytes on a device of so many multiprocessors."""
     assert rows > 0 < cols, (rows, cols)
+    elements = TILE if itemsize <= 2 else WIDE_TILE
     if cols <= MAX_BACKWARD_COLS:
-        block_rows, block_cols, num_warps = _tile(cols)
+        block_rows, block_cols, num_warps = _tile(cols, elements)
     else:
         # As wide as a warp's 16 elements a thread: 1 KiB of contiguous 16-bit values, and few enough sums to keep.
-        block_rows, block_cols, num_warps = TILE // SMALL_COLS, SMALL_COLS, MIN_WARPS
+        block_rows, block_cols, num_warps = elements // SMALL_COLS, SMALL_COLS, MIN_WARPS
     column_blocks = -(-cols // block_cols)
     resident = multiprocessors * (RESIDENT_WARPS // num_warps)
     groups = min(max(1, resident // column_blocks), -(-rows // block_rows))

@@ -30,9 +30,10 @@ def load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, 
 @triton.jit
 def load_statistic(pointer, row, M):
     """Load one value a row; 0 past the last row, and where the norm has no such statistic (the mean of RMSNorm)."""
-    if pointer is None:
-        return 0.0 * row.to(tl.float32)
-    return tl.load(pointer + row, mask=row < M, other=0.0)
+    value = tl.zeros(row.shape, dtype=tl.float32)
+    if pointer is not None:
+        value = tl.load(pointer + row, mask=row < M, other=0.0)
+    return value
 
 
 @triton.jit
