@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from .case import Case, Conditions
+from .definition import Definition
 from .errors import NormbenchError
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Accuracy",
     "Block",
+    "Departure",
     "Measurement",
     "Memory",
     "Record",
@@ -75,8 +77,10 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """Hold the error of one output or gradient against the float64 oracle.
 
     `error` is the figure that was judged (see `reference.py`), passed when it is at most `tolerance`; `max_abs` and `ulps` are
-    null when there is no finite value. `nonfinite` counts elements that are not finite where the oracle is. `fault` says what
-    kept a tensor from being judged: it is missing, unexpected, or of another dtype or shape.
+    null when there is no finite value, and so is `relative`, the norm of all deviations over that of the exact values, which is null
+    too when rounding explains a norm as large as that. `nonfinite` counts elements that are not finite where the oracle is,
+    `swallowed` those where the oracle has a NaN or an infinity and the output has not. `fault` says what kept a tensor from being
+    judged: it is missing, unexpected, or of another dtype or shape.
     """
 
     tensor: str
@@ -88,6 +92,18 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     nonfinite: int
     passed: bool
     fault: str | None = None
+    relative: float | None = None
+    swallowed: int = 0
+
+
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
+    """Say that a provider computes another formula than the norm's, against which it was checked.
+
+    `accuracy` is what the check against the norm's own formula gives: how far the two are apart.
+    """
+
+    definition: Definition
+    accuracy: tuple[Accuracy, ...]
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +159,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     first_call_s: float | None = None
     accuracy: tuple[Accuracy, ...] | None = None
+    departure: Departure | None = None
     memory: Memory | None = None
     measurement: Measurement | None = None
     settings: dict[str, Any] = {}

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from .case import Case, Norm
+from .catalogue import BUILT_IN, REQUIREMENTS
+from .definition import Definition
 from .errors import UsageError
 
 __all__ = ["NormFunction", "Provider", "Registry", "provider"]
@@ -25,9 +27,7 @@ ENTRY_POINT_GROUP = "normbench.providers"
 NormFunction = Callable[..., Any]
 Support = Callable[[Case, str], str | None]
 Settings = Mapping[str, Any] | Callable[[Case], Mapping[str, Any]]
-
-BUILT_IN = {"eager": "eager", "aten": "aten", "compile": "compiled", "triton": "triton"}
-"""Name of each built-in provider and the module of `providers/` that defines it, so that names are known without importing torch."""
+Definitions = Definition | Callable[[Case], Definition]
 
 _ARGUMENTS = ("x", "weight", "bias", "residual", "eps")
 _TAG = "__normbench_provider__"
@@ -43,6 +43,7 @@ class Implementation:
     supports: Support | None
     settings: Settings
     interpret_on_cpu: bool
+    definition: Definitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,11 @@ class Provider:
         """Say whether the case can only be checked in Triton's interpreter on this type of device ("cpu" or "cuda")."""
         return device == "cpu" and self.implementations[case.norm].interpret_on_cpu
 
+    def definition(self, case: Case) -> Definition:
+        """Return which formula is computed, and hence which one the outputs are checked against."""
+        definition = self.implementations[case.norm].definition
+        return definition if isinstance(definition, Definition) else definition(case)
+
     def settings(self, case: Case) -> dict[str, Any]:
         """Return what this provider changes from the library's defaults, for the record."""
         settings = self.implementations[case.norm].settings
@@ -97,13 +103,16 @@ def provider(
     supports: Support | None = None,
     settings: Settings | None = None,
     interpret_on_cpu: bool = False,
+    definition: Definitions = Definition.FORMULA,
 ) -> Callable[[NormFunction], NormFunction]:
     """Tag a function ``fn(x, weight, bias, residual, eps)`` as provider `name` for `norms` ("layer_norm", "rms_norm").
 
     With `per_case` the function takes the Case and returns such a function (a fresh compile, a chosen configuration). `mutates`
     names inputs that a call overwrites. `supports(case, device)` returns a reason when a case cannot run on "cpu" or "cuda".
     `settings`, or what it returns for a case, goes on the record. `interpret_on_cpu` is for Triton kernels: without a GPU they are
-    checked in Triton's interpreter, in a process of its own, and not timed. Nothing is registered until a Registry loads the module.
+    checked in Triton's interpreter, in a process of its own, and not timed. `definition`, or what it returns for a case,
+    names the formula of a function that computes something else than the norm: it is checked against that, and reports say so.
+    Nothing is registered until a Registry loads the module.
     """
 
     def tag(function: NormFunction) -> NormFunction:
@@ -115,6 +124,7 @@ def provider(
             supports=supports,
             settings=settings or {},
             interpret_on_cpu=interpret_on_cpu,
+            definition=definition,
         )
         setattr(function, _TAG, (*tags, _Tag(name=name, norms=tuple(Norm(norm) for norm in norms), implementation=implementation)))
         return function
@@ -139,10 +149,17 @@ class Registry:
             names[entry.name] = entry.value
         return names
 
+    @staticmethod
+    def missing(name: str) -> str | None:
+        """Return what a known name needs that is not installed and the command that installs it, or None; nothing is imported."""
+        requirement = REQUIREMENTS.get(name)
+        return requirement.missing() if requirement else None
+
     def resolve(self, spec: str) -> Provider:
         """Return the provider of a name, or the one that a file (`./my_kernel.py`, `my_kernel.py:name`) defines.
 
-        Raises UsageError for an unknown name, a file without providers, or one with several and none chosen.
+        Raises UsageError for an unknown name, one whose package is not installed, a file without providers, or one with several and
+        none chosen.
         """
         if ".py" in spec:
             return self._from_file(spec)
@@ -150,6 +167,8 @@ class Registry:
             names = self.names()
             if spec not in names:
                 raise UsageError(f"provider {spec!r} is unknown; known are {', '.join(sorted(names))}, or the path of a .py file")
+            if missing := self.missing(spec):
+                raise UsageError(f"provider {spec!r} {missing}")
             try:
                 module = importlib.import_module(names[spec].partition(":")[0])
             except ImportError as error:

@@ -15,10 +15,11 @@ from .record import ALLOCATE, COPY, Accuracy, Measurement, Record, Role
 from .stats import Interval, pooled_samples, ratio_interval, time_interval
 from .traffic import bytes_moved
 
-__all__ = ["BASELINE", "NOT_SIDE_BY_SIDE", "Result", "derive_results", "error_fraction"]
+__all__ = ["BASELINE", "NOT_SIDE_BY_SIDE", "Result", "derive_results", "error_fraction", "is_another_function"]
 
 BASELINE = "aten"
 NOT_SIDE_BY_SIDE = "not side by side"
+ANOTHER_FORMULA = "another formula"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +70,11 @@ def derive_results(records: Iterable[Record]) -> list[Result]:
     ]
 
 
+def is_another_function(record: Record) -> bool:
+    """Say whether the record is of something else than its case's norm, so that it is put beside no other."""
+    return record.departure is not None and record.departure.definition.is_another_function
+
+
 def error_fraction(accuracy: Accuracy) -> float | None:
     """Return error / tolerance, or None when that is not a finite number."""
     if accuracy.error is None or not isfinite(accuracy.error):
@@ -93,6 +99,8 @@ def _derive(record: Record, group: dict[str, Record], baseline_elsewhere: bool) 
         baseline = _measured(group.get(BASELINE))
         speedup = _ratio(baseline, measurement)
         missing = NOT_SIDE_BY_SIDE if baseline or baseline_elsewhere else f"{BASELINE} was not measured"
+        if is_another_function(record):
+            speedup, missing = None, ANOTHER_FORMULA
 
     moved = _bytes(record)
     copy, allocate = _control(group, COPY), _control(group, ALLOCATE)

@@ -2,6 +2,7 @@
 
 import torch
 
+from normbench.definition import Definition
 from normbench.problem import Problem
 from normbench.reference import Oracle
 from normbench.registry import Registry
@@ -28,7 +29,12 @@ def problem_of(case, *, x, weight=None, bias=None, residual=None, dy=None, dresi
 
 def exact(problem):
     """Return the oracle's value of every output and gradient, float64."""
-    oracle = Oracle(problem)
+    return exact_of(problem, Definition.FORMULA)
+
+
+def exact_of(problem, definition):
+    """Return what a provider of a definition should yield: every output and gradient, float64."""
+    oracle = Oracle(problem, definition)
     pieces = {}
     for _, expected in oracle.chunks():
         for name, piece in expected.items():

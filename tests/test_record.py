@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from normbench.case import Case, Conditions
+from normbench.definition import Definition
 from normbench.errors import NormbenchError
 from normbench.record import (
     SCHEMA_VERSION,
     Accuracy,
     Block,
+    Departure,
     Measurement,
     Memory,
     Record,
@@ -71,6 +73,10 @@ FULL = record(
             passed=False,
             fault="is missing",
         ),
+    ),
+    departure=Departure(
+        definition=Definition.EPS_OUTSIDE_ROOT,
+        accuracy=(Accuracy(tensor="y", dtype="bfloat16", error=9.0, tolerance=1.0, max_abs=0.1, ulps=7.0, nonfinite=0, passed=False),),
     ),
     memory=Memory(peak_bytes=64, reason="saved_bytes: not seen"),
     measurement=measurement(1e-3, 2e-3, host_s=((1e-4, 1e-4),), page_faults_per_call=0.0),

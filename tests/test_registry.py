@@ -6,8 +6,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from normbench.case import Case, Norm
+from normbench.catalogue import BUILT_IN, REQUIREMENTS, Requirement
+from normbench.definition import Definition
 from normbench.errors import UsageError
-from normbench.registry import BUILT_IN, Registry, provider
+from normbench.registry import Registry, provider
 
 RMS = Case.make("rms_norm", "forward", (4, 8), "float32")
 LAYER = Case.make("layer_norm", "forward", (4, 8), "float32")
@@ -81,7 +83,7 @@ def test_a_file_that_does_not_exist_is_refused():
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match="provider 'fastest' is unknown; known are aten, compile, eager, triton"):
+    with pytest.raises(UsageError, match=r"provider 'fastest' is unknown; known are apex, aten, .* triton, or the path"):
         Registry().resolve("fastest")
 
 
@@ -180,6 +182,41 @@ def test_an_installed_provider_is_found_by_name(monkeypatch):
     assert Registry().resolve("installed").name == "installed"
 
 
+# What Hugging Face and the guides call a norm of their own is RMSNorm; for LayerNorm they use PyTorch's.
+RMS_ONLY = {"guide", "transformers", "transformers_t5"}
+
+
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_every_built_in_provider_has_both_norms(name):
-    assert set(Registry().resolve(name).implementations) == {Norm.LAYER_NORM, Norm.RMS_NORM}
+def test_every_built_in_provider_has_its_norms(name):
+    if missing := Registry.missing(name):
+        pytest.skip(missing)
+    both = {Norm.LAYER_NORM, Norm.RMS_NORM}
+    assert set(Registry().resolve(name).implementations) == ({Norm.RMS_NORM} if name in RMS_ONLY else both)
+
+
+def test_a_provider_whose_package_is_not_installed_is_refused_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(REQUIREMENTS, "liger", Requirement(modules=("no_such_module",), command="pip install 'normbench[liger]'"))
+    with pytest.raises(UsageError) as refusal:
+        Registry().resolve("liger")
+    assert str(refusal.value) == "provider 'liger' needs no_such_module, not installed here: pip install 'normbench[liger]'"
+
+
+def test_nothing_is_missing_for_what_needs_nothing():
+    assert Registry.missing("aten") is None
+    assert Registry.missing("a provider of somebody's own") is None
+
+
+def test_a_provider_computes_the_formula_unless_it_says_otherwise():
+    registry = Registry()
+    registry.register_module(a_module(own=tagged(definition=Definition.EPS_OUTSIDE_ROOT)))
+    registry.register_module(a_module(other=tagged(name="aten")))
+    assert registry.resolve("mine").definition(RMS) is Definition.EPS_OUTSIDE_ROOT
+    assert registry.resolve("aten").definition(RMS) is Definition.FORMULA
+
+
+def test_a_definition_may_depend_on_the_case():
+    wide = Case.make("rms_norm", "forward", (4, 8), "float64")
+    by_case = tagged(name="aten", definition=lambda case: Definition.FORMULA if case == wide else Definition.UNROUNDED_SUM)
+    registry = Registry()
+    registry.register_module(a_module(f=by_case))
+    assert [registry.resolve("aten").definition(case) for case in (wide, RMS)] == [Definition.FORMULA, Definition.UNROUNDED_SUM]

@@ -6,7 +6,8 @@ import pytest
 import synthetic
 
 from normbench.case import Case, Conditions
-from normbench.record import Status
+from normbench.definition import Definition
+from normbench.record import Departure, Status
 from normbench.results import NOT_SIDE_BY_SIDE, derive_results, error_fraction
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
@@ -101,3 +102,22 @@ def test_worst_error_is_the_largest_of_its_tolerance_and_not_finite_comes_first(
     assert by_provider([synthetic.record(CASE, accuracy=(small, large))])["aten"].worst == large
     assert by_provider([synthetic.record(CASE, accuracy=(small, none, large))])["aten"].worst == none
     assert error_fraction(none) is None
+
+
+def departing(definition, **times):
+    """Return a group whose `guide` computes another definition."""
+    departure = Departure(definition=definition, accuracy=(synthetic.accuracy(),))
+    guide = synthetic.record(CASE, "guide", departure=departure, time_s=times.pop("guide"))
+    return [guide, *synthetic.group(CASE, ("aten", "compile"), **times)]
+
+
+def test_another_function_has_a_time_and_no_speedup():
+    guide = by_provider(departing(Definition.EPS_OUTSIDE_ROOT, guide=1e-3, aten=4e-3))["guide"]
+    assert guide.time is not None
+    assert guide.speedup is None
+    assert guide.speedup_missing == "another formula"
+
+
+def test_what_only_rounds_elsewhere_is_compared():
+    guide = by_provider(departing(Definition.UNROUNDED_SUM, guide=1e-3, aten=4e-3))["guide"]
+    assert guide.speedup.estimate == pytest.approx(4.0, rel=0.01)

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import NormbenchError, UsageError
+from .check import check
+from .gate import gate
+from .inspect import inspect
 from .listing import env, listing
 from .run import report, run
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
@@ -34,8 +37,11 @@ def _root(version: Annotated[bool, typer.Option("--version", callback=_version, 
 
 app.command()(run)
 app.command()(report)
+app.command()(check)
 app.add_typer(listing, name="list")
 app.command()(env)
+app.command()(inspect)
+app.command()(gate)
 
 
 def main() -> None:

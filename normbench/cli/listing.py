@@ -46,10 +46,14 @@ def list_cases(
 
 @listing.command("providers")
 def list_providers(as_json: AsJson = False) -> None:
-    """List the providers that can be named, and where each comes from."""
+    """List the providers that can be named, whether what each needs is installed, and where each comes from."""
     from ..registry import Registry
 
-    show_rows([{"provider": name, "origin": origin} for name, origin in Registry.names().items()], ["provider", "origin"], as_json)
+    rows = []
+    for name, origin in Registry.names().items():
+        missing = Registry.missing(name)
+        rows.append({"provider": name, "installed": "no" if missing else "yes", "origin": origin, "note": missing or origin})
+    show_rows(rows, ["provider", "installed", "note"], as_json)
 
 
 @listing.command("runs")

@@ -32,11 +32,13 @@ def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> 
     if as_json:
         print_json(rows)
         return
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(str(row[column]) for column in columns))
+        # What stands in brackets is text, such as the extra in a pip command, and no markup.
+        table.add_row(*(escape(str(row[column])) for column in columns))
     console().print(table)

@@ -133,8 +133,8 @@ def norm_backward(
             col,
             mask,
             N,
-            dy_stride * ALIGN,
-            hidden_stride * ALIGN,
+            dy_stride.to(tl.int64) * ALIGN,
+            hidden_stride.to(tl.int64) * ALIGN,
             CENTRED,
             CONVENTION,
             WORKING,
@@ -146,7 +146,9 @@ def norm_backward(
         else:
             c1 = load_statistic(c1_ptr, row, M)
             c2 = load_statistic(c2_ptr, row, M)
-        _store_dx(dx_ptr, dresidual_out_ptr, g, xhat, rstd, c1, c2, row, col, mask, N, dresidual_out_stride * ALIGN, CENTRED, WORKING)
+        _store_dx(
+            dx_ptr, dresidual_out_ptr, g, xhat, rstd, c1, c2, row, col, mask, N, dresidual_out_stride.to(tl.int64) * ALIGN, CENTRED, WORKING
+        )
         if dweight_ptr is not None:
             dweight += _weight_terms(dy, xhat, hidden_ptr.dtype.element_ty, WORKING, CONVENTION)
         if dbias_ptr is not None:
@@ -197,8 +199,8 @@ def norm_backward_projections(
             col,
             (col < N)[None, :],
             N,
-            dy_stride * ALIGN,
-            hidden_stride * ALIGN,
+            dy_stride.to(tl.int64) * ALIGN,
+            hidden_stride.to(tl.int64) * ALIGN,
             CENTRED,
             CONVENTION,
             WORKING,

@@ -14,6 +14,9 @@ from .rows import Rows, alignment, multiprocessors, working_dtype
 
 __all__ = ["Backward", "Forward", "run_backward", "run_forward"]
 
+_OPTIONS = {"enable_fp_fusion": True}
+"""Said although it is the default: from Triton 3.10 on it is not to be, and 3.9 warns of that. A fused a * b + c rounds once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
@@ -75,6 +78,7 @@ def run_forward(
                 BLOCK_N=launch.block_cols,
                 num_warps=launch.num_warps,
                 maxnreg=launch.max_registers,
+                **_OPTIONS,
             )
     return Forward(y=y, residual_out=residual_out, mean=mean, rstd=rstd)
 
@@ -137,7 +141,7 @@ def _launch(
     align = alignment(rows.cols, upstream.stride, rows.stride, 0 if added is None else added.stride)
     weight = None if weight is None else weight.contiguous()
     sizes = (rows.count, rows.cols // align, upstream.stride // align, rows.stride // align)
-    options = {"CENTRED": is_centred, "CONVENTION": convention, "WORKING": working_type, "ALIGN": align}
+    options = {"CENTRED": is_centred, "CONVENTION": convention, "WORKING": working_type, "ALIGN": align, **_OPTIONS}
     c1 = c2 = None
     if not launch.holds_whole_rows:
         c2 = torch.empty_like(rstd)
@@ -177,4 +181,5 @@ def _launch(
                 BLOCK_M=adding.block_rows,
                 BLOCK_N=adding.block_cols,
                 num_warps=adding.num_warps,
+                **_OPTIONS,
             )

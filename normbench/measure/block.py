@@ -12,8 +12,8 @@ import msgspec
 from ..case import Cache, Case, Conditions, Pages
 from ..record import Block
 from .load import OtherLoad
-from .plan import Plan, make_schedule
-from .process import OutOfMemory, first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
+from .plan import Plan, Schedule, make_schedule
+from .process import OutOfMemory, first_line, is_out_of_memory, loaded_provider, prepare_process, prepared_function, synchronise
 from .sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
 from .timer import CudaTimer, Timer, WallTimer
 
@@ -32,6 +32,7 @@ class BlockTask(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for one block of turns of the providers of a case.
 
     `peak_bytes` is what the hungriest of them needs at once, above its inputs: so many pages are touched before the first call.
+    `schedule` is what the block does, made from the plan and the first calls when not given; then the controls take part too.
     """
 
     case: Case
@@ -40,6 +41,7 @@ class BlockTask(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     seed: int
     peak_bytes: int = 0
+    schedule: Schedule | None = None
 
 
 class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,7 @@ def _take_block(task: BlockTask) -> BlockResult:
     timer = _make_timer(device)
     meter = _make_meter(device)
     rng = Random(task.seed)
-    functions = {spec: loaded_provider(spec).prepare(task.case) for spec in task.providers}
+    functions = {spec: prepared_function(spec, task.case) for spec in task.providers}
     cold = task.conditions.cache is Cache.COLD
     flush = make_flush(device) if cold else None
     collected: dict[str, list[Samples]] = {}
@@ -89,7 +91,8 @@ def _take_block(task: BlockTask) -> BlockResult:
         for spec, function in functions.items():
             own, restore = private_copies(problem, loaded_provider(spec).mutates(task.case))
             calls[spec] = Call(run=make_call(own, function), before=_in_turn(restore, flush))
-        calls |= {name: Call(run=run, before=flush) for name, run in control_calls(problem).items()}
+        if task.schedule is None:
+            calls |= {name: Call(run=run, before=flush) for name, run in control_calls(problem).items()}
         if schedule is None and task.conditions.pages is Pages.REUSED and device.type == "cpu":
             # Pages that are to be reused must have been used. Left to the calls themselves that takes several of each: rms_norm of
             # 32768x4096 by aten still met 393 000 new pages in its second call and took 1.1 s instead of 0.23.
@@ -106,7 +109,7 @@ def _take_block(task: BlockTask) -> BlockResult:
         if schedule is None:
             single = frozenset(arm for arm, call in calls.items() if call.before is not None)
             setup_s = allocation_s + time.perf_counter() - start
-            schedule = make_schedule(task.plan, costs, single=single, setup_s=setup_s)
+            schedule = task.schedule or make_schedule(task.plan, costs, single=single, setup_s=setup_s)
             load = OtherLoad()
             if meter is not None:
                 meter.start()

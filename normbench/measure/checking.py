@@ -1,4 +1,4 @@
-"""The task that checks the providers of a case against the oracle, before any of them is timed."""
+"""The task that checks the providers of a case against the oracle: before any of them is timed, or for the verdict alone."""
 
 from __future__ import annotations
 
@@ -7,113 +7,193 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..adversary import Trial
 from ..case import Case, Conditions, Pages, Pass
-from ..record import Accuracy, Memory, Status
+from ..definition import Definition
+from ..record import Accuracy, Departure, Memory, Status
 from .process import first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
 
-__all__ = ["CheckResult", "CheckTask", "check"]
+if TYPE_CHECKING:
+    from ..problem import Problem
+    from ..registry import NormFunction
+
+__all__ = ["CheckResult", "CheckTask", "Purpose", "check"]
+
+
+REPEATED_IN_INTERPRETER = 2**15
+"""Elements of the largest case that is called a second time in Triton's interpreter, where a call may take half a minute."""
+
+
+class Purpose(StrEnum):
+    """Say what a check is for: for timing the memory of a call is counted, for a verdict the call is repeated and its bits compared."""
+
+    TIMING = "timing"
+    VERDICT = "verdict"
 
 
 class CheckTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for the providers of a case to be checked against the oracle."""
+    """Ask for the providers of a case to be checked against the oracle, with the tensors of each trial in turn."""
 
     case: Case
     conditions: Conditions
     providers: tuple[str, ...]
     seed: int
+    trials: tuple[Trial, ...] = (Trial(),)
+    purpose: Purpose = Purpose.TIMING
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Say how the check of one provider ended; `ok` means that it may be timed."""
+    """Say how the check of one provider in one trial ended; `ok` means that it may be timed.
+
+    `is_repeatable` says whether a second call on the same tensors gave the same bits; null where it was not tried.
+    """
 
     provider: str
     status: Status
+    trial: Trial = Trial()
     reason: str | None = None
     accuracy: tuple[Accuracy, ...] | None = None
+    departure: Departure | None = None
     first_call_s: float | None = None
     memory: Memory | None = None
     settings: dict[str, Any] = {}
+    is_repeatable: bool | None = None
 
 
 def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
-    """Run every provider once, compare it with the oracle, and emit ("begin", provider) and then one CheckResult each."""
-    from ..check import check as compare
-    from ..check import describe_failure
-    from ..kernels.interpret import rounds_to_nearest
-    from ..problem import make_problem
-    from ..workloads.op import make_call, make_forward, outputs_of, private_copies
-    from .memory import measure_memory
+    """Run every provider in every trial, compare it with the oracle, and emit ("begin", provider) and then one CheckResult each.
 
+    A provider's function is prepared once and used in all trials.
+    """
     # Page state does not change a result, and fresh pages would make the check several times slower.
     device = prepare_process(task.conditions, task.case, Pages.REUSED)
-    problem = make_problem(task.case, device=device, seed=task.seed)
-    outputs: dict[str, dict[str, Any]] = {}
-    first_call_s: dict[str, float] = {}
-    memory: dict[str, Memory] = {}
-    compile_cache: dict[str, dict[str, Any]] = {}
-    for spec in task.providers:
-        emit(("begin", spec))
+    functions: dict[str, NormFunction] = {}
+    for trial in task.trials:
+        _Attempts(task, trial, device, functions, emit).run()
+
+
+class _Attempts:
+    """Run every provider on the same tensors, judge what comes of it, and tell."""
+
+    def __init__(self, task: CheckTask, trial: Trial, device: Any, functions: dict[str, NormFunction], emit: Callable[[Any], None]) -> None:
+        self._task = task
+        self._trial = trial
+        self._device = device
+        self._functions = functions
+        self._emit = emit
+        self._problem = self._fresh_problem()
+        self._outputs: dict[str, dict[str, Any]] = {}
+        self._seen: dict[str, dict[str, Any]] = {}
+        """What is known of a call besides its outputs, as fields of a CheckResult."""
+
+    def _fresh_problem(self) -> Problem:
+        from ..problem import make_problem
+
+        return make_problem(self._task.case, device=self._device, seed=self._task.seed, trial=self._trial)
+
+    def _tell(self, provider: str, status: Status, reason: str | None, **fields: Any) -> None:
+        self._emit(CheckResult(provider=provider, trial=self._trial, status=status, reason=reason, **fields))
+
+    def run(self) -> None:
+        for spec in self._task.providers:
+            self._emit(("begin", spec))
+            provider = loaded_provider(spec)
+            if reason := provider.unsupported(self._task.case, self._device.type):
+                self._tell(spec, Status.UNSUPPORTED, reason)
+            elif provider.is_interpreted(self._task.case, self._device.type) and not os.environ.get("TRITON_INTERPRET"):
+                self._tell(spec, Status.SKIPPED, "a Triton kernel, and this device is not a GPU")
+            else:
+                self._attempt(spec)
+        self._emit(("begin", None))
+        for definition in Definition:
+            self._judge(definition)
+
+    def _judge(self, definition: Definition) -> None:
+        """Compare the providers that compute one formula with it and, where it is not the norm's own, with that one as well."""
+        from ..check import check as compare
+        from ..check import describe_failure
+
+        case = self._task.case
+        outputs = {spec: found for spec, found in self._outputs.items() if loaded_provider(spec).definition(case) is definition}
+        if not outputs:
+            return
+        is_own = definition is Definition.FORMULA
+        apart = {} if is_own else compare(case, self._problem, outputs)
+        for spec, accuracy in compare(case, self._problem, outputs, definition).items():
+            passed = all(entry.passed for entry in accuracy)
+            status, reason = (Status.OK, None) if passed else (Status.WRONG, describe_failure(accuracy))
+            departure = None if is_own else Departure(definition=definition, accuracy=apart[spec])
+            self._tell(spec, status, reason, accuracy=tuple(accuracy), departure=departure, **self._seen[spec])
+
+    def _attempt(self, spec: str) -> None:
+        """Call a provider and keep its outputs; tell at once when it fails or changes what it must not."""
+        from ..kernels.interpret import rounds_to_nearest
+        from ..workloads.op import private_copies
+
         provider = loaded_provider(spec)
-        if reason := provider.unsupported(task.case, device.type):
-            emit(CheckResult(provider=spec, status=Status.UNSUPPORTED, reason=reason))
-            continue
-        if provider.is_interpreted(task.case, device.type) and not os.environ.get("TRITON_INTERPRET"):
-            emit(CheckResult(provider=spec, status=Status.SKIPPED, reason="a Triton kernel, and this device is not a GPU"))
-            continue
-        own, restore = private_copies(problem, provider.mutates(task.case))
+        own, restore = private_copies(self._problem, provider.mutates(self._task.case))
         before = _fingerprints(own)
+        interpreted = provider.is_interpreted(self._task.case, self._device.type)
         try:
-            function = provider.prepare(task.case)
-            cache_before = _compile_cache_counts()
-            start = time.perf_counter()
-            with rounds_to_nearest() if provider.is_interpreted(task.case, device.type) else nullcontext():
-                outputs[spec] = outputs_of(own, function)
-            synchronise(device)
-            first_call_s[spec] = time.perf_counter() - start
-            compile_cache[spec] = _compile_cache_settings(cache_before)
-            if restore is not None:
-                # What it returns may be the input that it overwrote.
-                outputs[spec] = {name: _cloned(value) for name, value in outputs[spec].items()}
-                restore()
+            with rounds_to_nearest() if interpreted else nullcontext():
+                self._call(spec, own, restore)
             changed = [name for name, print_ in _fingerprints(own).items() if before[name] != print_]
-            if changed:
-                del outputs[spec]
-                reason = f"overwrites its input {', '.join(changed)} without saying so: declare mutates={changed!r}, or leave inputs alone"
-                emit(CheckResult(provider=spec, status=Status.WRONG, reason=reason))
-                # The others, and the oracle, need the inputs as they were.
-                problem = make_problem(task.case, device=device, seed=task.seed)
-                continue
-            if not provider.is_interpreted(task.case, device.type):
-                memory[spec] = measure_memory(make_call(own, function), make_forward(own, function), own)
+            if not changed:
+                self._look_closer(spec, own, restore, interpreted)
+                return
+            status, reason = Status.WRONG, _describe_overwritten(changed)
         except Exception as error:
-            outputs.pop(spec, None)
-            failure = _failure(spec, error)
-        else:
-            continue
+            status, reason = _failure(error)
         # Outside the except block: a live traceback would keep the failed call's tensors in memory.
-        emit(failure)
-        # A device that can do nothing more raises here, and the others are checked in another process.
+        self._outputs.pop(spec, None)
+        self._tell(spec, status, reason)
+        # The others, and the oracle, need the inputs as they were. A device that can do nothing more raises here, and the others are
+        # checked in another process.
         if _fingerprints(own) != before:
-            problem = make_problem(task.case, device=device, seed=task.seed)
-    emit(("begin", None))
-    verdicts = compare(task.case, problem, outputs)
-    for spec, accuracy in verdicts.items():
-        passed = all(entry.passed for entry in accuracy)
-        emit(
-            CheckResult(
-                provider=spec,
-                status=Status.OK if passed else Status.WRONG,
-                reason=None if passed else describe_failure(accuracy),
-                accuracy=tuple(accuracy),
-                first_call_s=first_call_s[spec],
-                memory=memory.get(spec),
-                settings={**_settings(task.case), **loaded_provider(spec).settings(task.case), **compile_cache.get(spec, {})},
-            )
-        )
+            self._problem = self._fresh_problem()
+
+    def _call(self, spec: str, own: Problem, restore: Callable[[], None] | None) -> None:
+        from ..workloads.op import outputs_of
+
+        provider, case = loaded_provider(spec), self._task.case
+        if spec not in self._functions:
+            self._functions[spec] = provider.prepare(case)
+        cache_before = _compile_cache_counts()
+        start = time.perf_counter()
+        outputs = outputs_of(own, self._functions[spec])
+        synchronise(self._device)
+        first_call_s = time.perf_counter() - start
+        settings = {**_settings(case), **provider.settings(case), **_compile_cache_settings(cache_before)}
+        self._seen[spec] = {"first_call_s": first_call_s, "settings": settings}
+        if restore is not None:
+            # What it returns may be the input that it overwrote.
+            outputs = {name: _cloned(value) for name, value in outputs.items()}
+            restore()
+        self._outputs[spec] = outputs
+
+    def _look_closer(self, spec: str, own: Problem, restore: Callable[[], None] | None, interpreted: bool) -> None:
+        """Call a provider again: for timing to count its memory, for a verdict to compare bits."""
+        from ..kernels.interpret import rounds_to_nearest
+        from ..workloads.op import make_call, make_forward, outputs_of
+        from .memory import measure_memory
+
+        function = self._functions[spec]
+        if self._task.purpose is Purpose.TIMING:
+            if not interpreted:
+                self._seen[spec]["memory"] = measure_memory(make_call(own, function), make_forward(own, function), own)
+            return
+        if interpreted and self._task.case.numel > REPEATED_IN_INTERPRETER:
+            return
+        with rounds_to_nearest() if interpreted else nullcontext():
+            again = outputs_of(own, function)
+        self._seen[spec]["is_repeatable"] = _same_bits(self._outputs[spec], again)
+        if restore is not None:
+            restore()
 
 
 def _cloned(value: Any) -> Any:
@@ -122,19 +202,61 @@ def _cloned(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def _fingerprints(problem: Any) -> dict[str, int]:
-    """Return a cheap sum over the bits of every input, to see whether a call changed it."""
+def _same_bits(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Say whether two calls returned the same bits, a NaN like any other value."""
     import torch
+
+    def bits(value: Any) -> Any:
+        return _dense(value).view(torch.uint8) if isinstance(value, torch.Tensor) else None
+
+    pairs = [(bits(first[name]), bits(second.get(name))) for name in first]
+    return all(one is not None and other is not None and torch.equal(one, other) for one, other in pairs)
+
+
+def _dense(tensor: Any) -> Any:
+    """Return a tensor's elements as a vector of stride 1, also where there is but one element and its stride is another."""
+    import torch
+
+    return tensor.detach().clone(memory_format=torch.contiguous_format).view(-1)
+
+
+def _fingerprints(problem: Problem) -> dict[str, int]:
+    """Return a cheap sum over the bits of every input, and of the memory around it, to see whether a call changed them."""
+    from ..distortion import whole_storage
 
     prints = {}
     for name in ("x", "weight", "bias", "residual", "dy", "dresidual_out"):
         tensor = getattr(problem, name)
-        if tensor is not None:
-            flat = tensor.detach().reshape(-1).view(torch.uint8)
-            # Whole words sum at memory speed; bytes, for the few tensors that are no whole number of words, at a fortieth of it.
-            words = flat.view(torch.int64) if flat.numel() % 8 == 0 else flat
-            prints[name] = int(words.sum(dtype=torch.int64))
+        if tensor is None:
+            continue
+        everything = _sum_of_bits(whole_storage(tensor))
+        if tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes():
+            prints[name] = everything
+        else:
+            prints[name] = _sum_of_bits(_dense(tensor))
+            prints[f"{_AROUND} {name}"] = everything - prints[name]
     return prints
+
+
+_AROUND = "the memory around"
+
+
+def _sum_of_bits(tensor: Any) -> int:
+    import torch
+
+    flat = tensor.view(torch.uint8)
+    # Whole words sum at memory speed; bytes, for the few tensors that are no whole number of words, at a fortieth of it.
+    words = flat.view(torch.int64) if flat.numel() % 8 == 0 and flat.storage_offset() % 8 == 0 else flat
+    return int(words.sum(dtype=torch.int64))
+
+
+def _describe_overwritten(changed: list[str]) -> str:
+    around = [name for name in changed if name.startswith(_AROUND)]
+    inputs = [name for name in changed if name not in around]
+    if not inputs:
+        return f"overwrites {' and '.join(around)}: its strides are taken for those of a contiguous tensor"
+    remedy = f"declare mutates={inputs!r}, or leave inputs alone" if set(inputs) <= {"x", "residual"} else "leave it alone"
+    return f"overwrites its input {', '.join(inputs)} without saying so: {remedy}"
 
 
 def _settings(case: Case) -> dict[str, Any]:
@@ -157,7 +279,7 @@ def _compile_cache_settings(before: tuple[int, int]) -> dict[str, Any]:
     return {"compile_cache": "miss" if misses else "hit"} if hits or misses else {}
 
 
-def _failure(provider: str, error: BaseException) -> CheckResult:
+def _failure(error: BaseException) -> tuple[Status, str]:
     if is_out_of_memory(error):
-        return CheckResult(provider=provider, status=Status.OOM, reason=f"ran out of memory: {first_line(error)}")
-    return CheckResult(provider=provider, status=Status.ERROR, reason=f"{type(error).__name__}: {first_line(error)}")
+        return Status.OOM, f"ran out of memory: {first_line(error)}"
+    return Status.ERROR, f"{type(error).__name__}: {first_line(error)}"

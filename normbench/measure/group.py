@@ -81,6 +81,7 @@ class Drafts:
             seed=self._seed,
             first_call_s=result.first_call_s,
             accuracy=result.accuracy,
+            departure=result.departure,
             memory=result.memory,
             measurement=measurement,
             settings=result.settings,

@@ -21,7 +21,10 @@ from .threads import affinity, available_cores
 
 __all__ = ["available_memory_bytes", "git_commit", "machine_identity", "machine_record", "package_versions"]
 
-_PACKAGES = ("normbench", "torch", "triton", "numpy", "pytest-benchmark", "liger-kernel", "quack-kernels", "onnxruntime", "transformers")
+_PACKAGES = (
+    *("normbench", "torch", "triton", "numpy", "pytest-benchmark"),
+    *("apex", "helion", "keras", "liger-kernel", "onnxruntime", "onnxruntime-gpu", "quack-kernels", "transformer-engine", "transformers"),
+)
 """Packages whose version can change a number; those that are not installed are null."""
 
 _ISA_FLAGS = (

@@ -7,12 +7,26 @@ from typing import Any
 
 from ..case import Case, Conditions, Pages, Pass
 from ..errors import NormbenchError
-from ..registry import Provider, Registry
+from ..registry import NormFunction, Provider, Registry
 
-__all__ = ["OutOfMemory", "first_line", "is_out_of_memory", "loaded_provider", "prepare_process", "set_up_server", "synchronise"]
+__all__ = [
+    "OutOfMemory",
+    "adopt_provider",
+    "first_line",
+    "is_out_of_memory",
+    "keep_prepared",
+    "loaded_provider",
+    "prepare_process",
+    "prepared_function",
+    "set_up_server",
+    "synchronise",
+]
 
 _providers: dict[str, Provider] = {}
-"""The server's providers by the spec they were asked for with; filled by `set_up_server`, inherited by every task's process."""
+"""The server's providers by the spec they were asked for with; filled when it is set up, inherited by every task's process."""
+
+_prepared: dict[tuple[str, str], NormFunction] = {}
+"""Functions that were prepared in the server already, by provider and case id; a compiled one then costs its forks nothing."""
 
 
 class OutOfMemory(NormbenchError):
@@ -38,6 +52,22 @@ def set_up_server(specs: tuple[str, ...]) -> None:
             # takes 0.4 s to load instead of 3.4. Where a GPU is in sight the compiler would look at it, too.
             with torch.no_grad():
                 torch.compile(lambda x: x + 1)(torch.ones(1))
+
+
+def adopt_provider(name: str, provider: Any) -> None:
+    """Give the server a provider, or what has the methods of one, under a name that tasks can use."""
+    _providers[name] = provider
+
+
+def keep_prepared(name: str, case: Case, function: NormFunction) -> None:
+    """Have every block of this server's forks use this function for a provider and a case."""
+    _prepared[name, case.id] = function
+
+
+def prepared_function(spec: str, case: Case) -> NormFunction:
+    """Return a provider's function for a case: the one that was kept, or one prepared now."""
+    kept = _prepared.get((spec, case.id))
+    return _providers[spec].prepare(case) if kept is None else kept
 
 
 def loaded_provider(spec: str) -> Provider:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from ..errors import NormbenchError
 
-__all__ = ["TaskDied", "TaskTimeout", "Worker"]
+__all__ = ["TaskDied", "TaskTimeout", "Worker", "die_with"]
 
 _PR_SET_PDEATHSIG = 1
 _EXIT_TOLD = 86
@@ -163,7 +163,7 @@ def _import_path() -> str:
     return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Have this process killed when its parent ends, and end it when that has happened already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -172,7 +172,7 @@ def _die_with(parent: int) -> None:
 
 
 def _run_task(connection: Connection, server: int, serial: int, task: str, argument: Any) -> NoReturn:
-    _die_with(server)
+    die_with(server)
     try:
         _resolve(task)(argument, lambda value: connection.send((serial, "emit", value)))
     except BaseException as error:
@@ -195,7 +195,7 @@ def _how_it_ended(status: int) -> tuple[str, int | None]:
 
 
 def _serve(connection: Connection, parent: int) -> None:
-    _die_with(parent)
+    die_with(parent)
     serial, setup, argument = connection.recv()
     try:
         _resolve(setup)(argument)

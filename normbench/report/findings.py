@@ -9,6 +9,7 @@ from statistics import median
 import msgspec
 
 from ..case import Cache, Pages
+from ..definition import Definition
 from ..record import Record, Role, Status
 from ..results import Result
 from .tables import ScopeResults, Table
@@ -82,7 +83,7 @@ def peak_gbps(machine: dict[str, object]) -> float | None:
 def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
     """Return one sentence for each kind of thing that deserves a second look, with where it was seen."""
     results = [result for grid in grids for result in grid.cells.values()]
-    sentences = []
+    sentences = _departures(results)
     # With a warm cache the data may never leave it, and no memory's peak applies.
     cold = [one for one in results if one.record.conditions.cache is Cache.COLD]
     if peak is not None and (above := [one for one in cold if one.gbps is not None and one.gbps > peak]):
@@ -116,6 +117,29 @@ def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
     if apart := [one for one in results if one.time and one.speedup is None and one.record.role is Role.PROVIDER]:
         reasons = join_words(sorted({one.speedup_missing or DASH for one in apart}))
         sentences.append(f"no speed-up ({reasons}): {_where(apart)}")
+    return sentences
+
+
+def _departures(results: Iterable[Result]) -> list[str]:
+    """Return one sentence for each provider and formula of its own: what it computes, and how far that is from the norm's."""
+    grouped: dict[tuple[str, Definition], list[Result]] = {}
+    for one in results:
+        if one.record.departure is not None:
+            grouped.setdefault((one.record.provider, one.record.departure.definition), []).append(one)
+    sentences = []
+    for (provider, definition), found in grouped.items():
+        apart = [entry for one in found if one.record.departure for entry in one.record.departure.accuracy if entry.ulps is not None]
+        most = max(apart, key=lambda entry: entry.ulps or 0.0, default=None)
+        distance = (
+            "how far apart the two are was not measured"
+            if most is None or most.ulps is None or most.max_abs is None
+            else f"they are up to {number(most.ulps, 2)} ulps of {most.dtype} ({number(most.max_abs, 2)}) apart, in {escape(most.tensor)}"
+        )
+        kind = "**another formula**" if definition.is_another_function else "another rounding"
+        sentences.append(
+            f"{kind}: `{escape(provider)}` computes {definition.text}, and was checked against that, not the norm's own formula; "
+            f"{distance}: {_where(found)}"
+        )
     return sentences
 
 

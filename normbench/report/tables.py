@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..case import Cache, Conditions, DType, Norm, Pages, Pass, Tier
+from ..catalogue import BUILT_IN
 from ..record import COPY, Record, Role
-from ..registry import BUILT_IN
-from ..results import BASELINE, Result
+from ..results import BASELINE, Result, is_another_function
 from ..stats import ratio_interval
 from .units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit
 
@@ -129,7 +129,7 @@ def _grid(scope: Scope, results: list[Result]) -> ScopeResults:
 
 def fastest(row: Iterable[Result]) -> list[str]:
     """Return the provider with the least time in a row, and those that cannot be told from it; none unless two took turns."""
-    timed = [one for one in row if one.time]
+    timed = [one for one in row if one.time and not is_another_function(one.record)]
     if len(timed) < 2 or len({one.record.group for one in timed}) > 1:
         return []
     best = min(timed, key=lambda one: one.time.estimate if one.time else float("inf"))
@@ -158,7 +158,13 @@ def _table(grid: ScopeResults, cell: Callable[[Result], str], extra: dict[str, C
     for shape in grid.shapes:
         cells = [cell(grid.cells[shape, name]) if (shape, name) in grid.cells else DASH for name in grid.providers]
         rows.append([shape_text(shape), *cells, *(column(shape) for column in extra.values())])
-    return Table(["shape", *map(escape, grid.providers), *extra], rows)
+    return Table(["shape", *(_label(grid, name) for name in grid.providers), *extra], rows)
+
+
+def _label(grid: ScopeResults, name: str) -> str:
+    """Return the provider's name, and that its column holds something else than the table's norm where it does."""
+    records = [one.record for (_, provider), one in grid.cells.items() if provider == name]
+    return escape(name) + (" (another formula)" if any(map(is_another_function, records)) else "")
 
 
 def _word(result: Result) -> str:

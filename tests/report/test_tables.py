@@ -6,7 +6,8 @@ import pytest
 import synthetic
 
 from normbench.case import Case, Conditions
-from normbench.record import Status
+from normbench.definition import Definition
+from normbench.record import Departure, Status
 from normbench.report.commands import run_command, scope_command
 from normbench.report.tables import accuracy_table, allocation_table, bandwidth_table, by_scope, fastest, memory_table, time_table
 from normbench.results import derive_results
@@ -142,3 +143,25 @@ def test_command_names_the_cases_when_options_differ_and_keeps_provider_files():
 def test_run_command_hides_where_the_program_lies():
     assert run_command(synthetic.info(command=["/home/someone/bin/normbench", "run"])) == "normbench run"
     assert run_command(synthetic.info(command=[])) == ""
+
+
+def departing(definition, **times):
+    """Return a group in which `guide`, the fastest, computes another definition."""
+    departure = Departure(definition=definition, accuracy=(synthetic.accuracy(),))
+    return only([synthetic.record(CASE, "guide", departure=departure, time_s=1e-3), *synthetic.group(CASE, ("aten", "compile"), **times)])
+
+
+def test_another_function_wins_nothing_and_is_labelled_in_every_table():
+    grid = departing(Definition.EPS_OUTSIDE_ROOT, aten=4e-3, compile=2e-3)
+    assert fastest(grid.row(CASE.shape)) == ["compile"]
+    for table in (time_table(grid)[1], accuracy_table(grid), memory_table(grid)):
+        assert table.header[1:4] == ["aten", "compile", "guide (another formula)"]
+    cell = cells(time_table(grid)[1])["8x256x1024"]["guide (another formula)"]
+    assert cell.endswith("<br>another formula")
+    assert "**" not in cell
+
+
+def test_what_only_rounds_elsewhere_is_a_provider_like_others():
+    grid = departing(Definition.UNROUNDED_SUM, aten=4e-3, compile=2e-3)
+    assert fastest(grid.row(CASE.shape)) == ["guide"]
+    assert time_table(grid)[1].header[3] == "guide"

@@ -1,0 +1,151 @@
+"""`normbench check`: every provider against float64, ordinary tensors and adversarial ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from ..choices import HELP
+from ..errors import UsageError
+from .show import EXIT_FAILED, AsJson, console, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..checkup.examiner import Lane
+    from ..checkup.plan import Examination
+    from ..checkup.verdict import Verdict
+
+__all__ = ["check"]
+
+_E = TypeVar("_E", bound=StrEnum)
+
+ALL = "all"
+WIDE = 250
+"""Characters of a line where the output is no terminal: a row of the table of errors."""
+
+
+def check(
+    provider: Annotated[str, typer.Option(help=f"{HELP['provider']} All that are installed when empty.")] = "",
+    grid: Annotated[str, typer.Option(help=HELP["grid"])] = "edges",
+    case: Annotated[str, typer.Option(help="Case ids instead of grid, norm, pass and dtype.")] = "",
+    norm: Annotated[str, typer.Option(help=f"{HELP['norm']} rms_norm in all weight conventions.")] = ALL,
+    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = "forward,forward_backward",
+    dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16, float16.")] = ALL,
+    values: Annotated[str, typer.Option(help="What the tensors hold: normal, large_mean, huge, zero_rows, nan …")] = ALL,
+    layout: Annotated[str, typer.Option(help="How they lie in memory: contiguous, sliced, transposed, dy_expanded …")] = ALL,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N; the first GPU, if there is one, when empty.")] = "",
+    seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
+    thorough: Annotated[bool, typer.Option("--thorough", help="Spare nobody: not who compiles, not Triton's interpreter.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check outputs and gradients of providers against float64, adversarial inputs included; exit 1 if any is wrong."""
+    from ..checkup.examiner import examine, make_lanes
+    from ..checkup.table import failure_lines, tables
+
+    examinations = _examinations(grid, case, norm, pass_, dtype, values, layout)
+    providers, absent = _providers(provider)
+    device = device or _first_device()
+    lanes = make_lanes(providers, examinations, device=device, thorough=thorough or bool(case))
+    with _bar(lanes) as observe:
+        verdicts = examine(lanes, device=device, seed=seed, observe=observe)
+    failures = failure_lines(verdicts)
+    notes = [f"{', '.join(lane.providers)}: {lane.note}; --thorough takes all" for lane in lanes if lane.note]
+    if as_json:
+        from ..checkup.verdict import to_json
+
+        found = {"ok": not failures, "device": device, "seed": seed, "notes": notes, "absent": absent}
+        print_json(found | {"verdicts": [to_json(one) for one in verdicts]})
+    else:
+        screen = console()
+        if not screen.is_terminal:
+            screen.width = WIDE
+        screen.print(tables(verdicts))
+        for line in [*(f"not installed: {name} {reason}" for name, reason in absent.items()), *notes, *failures]:
+            screen.print(line, soft_wrap=True, markup=False, highlight=False)
+        judged = sum(one.is_judged for one in verdicts)
+        screen.print(f"{judged} trials judged on {device}: {judged - len(failures)} right, {len(failures)} wrong", highlight=False)
+    if failures:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, values: str, layout: str) -> list[Examination]:
+    """Return what the words ask for. Raises UsageError naming the first word that does not fit."""
+    from ..adversary import Layout, Values
+    from ..case import Case, DType, Pass
+    from ..checkup.plan import of_cases, of_shapes
+    from ..grids import NORM_LABELS
+    from ..grids import grid as find_grid
+    from ..request import split
+
+    chosen_values, chosen_layouts = _members(Values, values, "values"), _members(Layout, layout, "layout")
+    if case:
+        cases = list(dict.fromkeys(Case.from_id(text) for text in split(case)))
+        found = of_cases(cases, values=chosen_values, layouts=chosen_layouts)
+    else:
+        found = of_shapes(
+            find_grid(grid).shapes,
+            norm_labels=_words(NORM_LABELS, norm, "norm"),
+            passes=_members(Pass, pass_, "pass"),
+            dtypes=_members(DType, dtype, "dtype"),
+            values=chosen_values,
+            layouts=chosen_layouts,
+        )
+    if not found:
+        raise UsageError(f"values {values!r} and layout {layout!r} fit none of the cases: name others, or other cases")
+    return found
+
+
+def _words(known: Sequence[str] | dict[str, Any], text: str, option: str) -> list[str]:
+    from ..request import split
+
+    words = list(known) if text == ALL else list(dict.fromkeys(split(text)))
+    for word in words:
+        if word not in known:
+            raise UsageError(f"{option} {word!r} is unknown; known are {', '.join(known)}, {ALL}")
+    if not words:
+        raise UsageError(f"{option} is empty; known are {', '.join(known)}, {ALL}")
+    return words
+
+
+def _members(kind: type[_E], text: str, option: str) -> list[_E]:
+    return [kind(word) for word in _words([member.value for member in kind], text, option)]
+
+
+def _providers(text: str) -> tuple[list[str], dict[str, str]]:
+    """Return the providers asked for; when none are, all that are installed, and why the others are not."""
+    from ..registry import Registry
+    from ..request import split
+
+    asked = list(dict.fromkeys(split(text)))
+    if asked:
+        return asked, {}
+    missing = {name: Registry.missing(name) for name in Registry.names()}
+    return [name for name, reason in missing.items() if not reason], {name: reason for name, reason in missing.items() if reason}
+
+
+def _first_device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@contextmanager
+def _bar(lanes: Sequence[Lane]) -> Iterator[Callable[[Verdict], None]]:
+    """Show on stderr, where that is a terminal, how many verdicts there are of how many."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    screen = Console(stderr=True, highlight=False)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=screen, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("starting processes", total=sum(lane.size for lane in lanes))
+
+        def observe(verdict: Verdict) -> None:
+            bar.update(task, advance=1, description=f"{verdict.provider} {verdict.label}")
+
+        yield observe

@@ -1,0 +1,198 @@
+"""`normbench gate`: was it made slower? Base and head side by side, with a known error rate."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..choices import HELP
+from ..errors import UsageError
+from .show import AsJson, console
+
+if TYPE_CHECKING:
+    from ..gate.conduct import Observer, Question
+    from ..gate.outcome import Outcome
+    from ..gate.trees import Tree
+
+__all__ = ["gate"]
+
+
+def gate(
+    base: Annotated[str, typer.Option(help="Git ref that head is compared with: a branch, a tag or a commit.")] = "",
+    base_dir: Annotated[Path | None, typer.Option(help="Folder that head is compared with, instead of a ref.")] = None,
+    head: Annotated[Path, typer.Option(help="Folder of the version to be judged.")] = Path("."),
+    cases: Annotated[str, typer.Option(help="Case ids, a grid (see `normbench list grids`), or shapes.")] = "quick",
+    provider: Annotated[str, typer.Option(help="Whose code is gated: names, files or modules of both trees.")] = "eager,aten,compile",
+    base_provider: Annotated[str, typer.Option(help="On one tree: the provider that --head-provider is compared with.")] = "",
+    head_provider: Annotated[str, typer.Option(help="On one tree: the provider to be judged.")] = "",
+    norm: Annotated[str, typer.Option(help=HELP["norm"])] = "layer_norm,rms_norm",
+    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = "forward",
+    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = "float32",
+    device: Annotated[str, typer.Option(help=HELP["device"])] = "cpu",
+    threads: Annotated[int, typer.Option(help=HELP["threads"])] = 1,
+    margin: Annotated[str, typer.Option(help="A case is slower only beyond this share.")] = "2%",
+    error_rate: Annotated[str, typer.Option(help="Probability that a run of unchanged code is red, all cases together.")] = "1%",
+    budget: Annotated[str, typer.Option(help="Time for the whole run, such as 90s or 5m.")] = "5m",
+    allow_missing: Annotated[str, typer.Option(help="Cases that head may lack, as the table names them.")] = "",
+    seed: Annotated[int, typer.Option(help=HELP["seed"])] = 0,
+    out: Annotated[Path, typer.Option(help="Folder that gate runs are kept in.")] = Path(".normbench/gates"),
+    markdown: Annotated[Path | None, typer.Option(help="Also write the outcome as Markdown to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare this checkout with a base; exit 0: pass, 1: slower or wrong, 3: invalid, 4: missing. Runs the base's code."""
+    from ..gate.archive import Archive
+    from ..gate.conduct import Question, conduct
+    from ..gate.markdown import markdown as as_markdown
+    from ..gate.outcome import to_json
+    from ..gate.policy import Policy
+    from ..gate.words import candidates, cases_of, controls, seconds, share
+    from ..measure.machine import machine_identity, machine_record, package_versions
+    from ..measure.threads import validate_threads
+    from ..request import split
+
+    specs = _specs(provider, base_provider, head_provider, base=base, base_dir=base_dir)
+    policy = Policy(margin=share(margin, "margin"), error_rate=share(error_rate, "error-rate"))
+    chosen = cases_of(cases, norms=split(norm), passes=split(pass_), dtypes=split(dtype))
+    validate_threads(threads)
+    budget_s = seconds(budget, "budget")
+    with ExitStack() as stack:
+        trees = stack.enter_context(_trees(base, base_dir, head, one_tree=bool(base_provider)))
+        machine = machine_record()
+        about = {
+            "command": ["normbench", *sys.argv[1:]],
+            "base": trees[0].label,
+            "head": trees[1].label,
+            "policy": policy,
+            "seed": seed,
+            "budget_s": budget_s,
+            "machine": machine,
+            "versions": package_versions(),
+        }
+        archive = stack.enter_context(Archive(out, about))
+        question = Question(
+            base=trees[0],
+            head=trees[1],
+            candidates=candidates(chosen, specs),
+            controls=controls(),
+            conditions=_conditions(device, threads),
+            policy=policy,
+            budget_s=budget_s,
+            seed=seed,
+            log=archive.path / "worker.log",
+            allowed_missing=tuple(split(allow_missing)),
+        )
+        with _watched(question, archive) as observer:
+            outcome = conduct(question, observer)
+        archive.conclude(outcome)
+    text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=_place(machine_identity(machine), question))
+    if markdown is not None:
+        markdown.write_text(text)
+    if as_json:
+        typer.echo(to_json(outcome).decode(), nl=False)
+    else:
+        _show(outcome, archive.path)
+    if outcome.exit_code:
+        raise typer.Exit(int(outcome.exit_code))
+
+
+def _specs(provider: str, base_provider: str, head_provider: str, *, base: str, base_dir: Path | None) -> list[tuple[str, str]]:
+    from ..request import split
+
+    if bool(base_provider) != bool(head_provider):
+        raise UsageError("--base-provider and --head-provider go together: name both, or neither")
+    if base_provider:
+        if base_provider == head_provider:
+            raise UsageError(f"--base-provider and --head-provider are both {base_provider!r}: there is nothing to compare")
+        return [(base_provider, head_provider)]
+    if not base and base_dir is None:
+        raise UsageError("no base: give --base REF, --base-dir FOLDER, or --base-provider and --head-provider")
+    specs = list(dict.fromkeys(split(provider)))
+    if not specs:
+        raise UsageError("no provider was named: give one such as aten, or a file such as ./kernels.py")
+    return [(spec, spec) for spec in specs]
+
+
+@contextmanager
+def _trees(base: str, base_dir: Path | None, head: Path, *, one_tree: bool) -> Iterator[tuple[Tree, Tree]]:
+    from ..gate.trees import checked_out, folder_tree
+
+    if base and base_dir is not None:
+        raise UsageError("--base and --base-dir both name a base: give one")
+    tree = folder_tree(head)
+    if base:
+        with checked_out(base, repository=head) as other:
+            yield other, tree
+    elif base_dir is not None:
+        yield folder_tree(base_dir), tree
+    else:
+        assert one_tree
+        yield tree, tree
+
+
+def _conditions(device: str, threads: int) -> Any:
+    from ..case import Conditions
+
+    return Conditions(device="cuda" if device == "cuda:0" else device, threads=threads)
+
+
+def _place(machine: str, question: Question) -> str:
+    return f"{machine}, {question.conditions.id}"
+
+
+@contextmanager
+def _watched(question: Question, archive: Any) -> Iterator[Observer]:
+    """Yield an observer that keeps blocks on disk and shows on stderr how far the run is, a bar where it is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from ..gate.conduct import Observer
+
+    screen = Console(stderr=True, highlight=False)
+    columns = (BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("of at most {task.fields[budget]}  {task.description}"))
+    decided = 0
+    with Progress(*columns, console=screen, refresh_per_second=1, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("", total=None, budget=f"{question.budget_s:.0f} s")
+        doing = ""
+
+        def phase(what: str, total: int) -> None:
+            nonlocal doing
+            doing = what
+            screen.print(what + " …")
+            bar.update(task, total=total or None, completed=0, description=what)
+
+        def step(what: str) -> None:
+            bar.update(task, advance=1, description=f"{doing}, {decided} of {len(question.candidates)} decided: {what}")
+
+        def on_decided(candidate: str, decision: Any) -> None:
+            nonlocal decided
+            decided += not candidate.endswith("@control")
+            figure = "" if decision.ratio is None else f"  {decision.ratio:.3f} times base"
+            screen.print(f"{candidate}  {decision.verdict.value}{figure}", soft_wrap=True)
+
+        yield Observer(phase=phase, step=step, block=archive.append, decided=on_decided)
+
+
+def _show(outcome: Outcome, path: Path) -> None:
+    from rich.table import Table
+
+    from ..gate.markdown import COLUMNS, rows
+
+    screen = console()
+    screen.print(outcome.sentence, markup=False, highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold")
+    for row in rows(outcome):
+        table.add_row(*row)
+    screen.print(table)
+    for one in outcome.cases:
+        if not one.decision.verdict.is_compared:
+            screen.print(f"{one.case}: {one.decision.reason}", markup=False, highlight=False, soft_wrap=True)
+    for note in outcome.notes:
+        screen.print(note, markup=False, highlight=False, soft_wrap=True)
+    typer.echo(f"kept: {path}")

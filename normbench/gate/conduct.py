@@ -1,0 +1,282 @@
+"""One gate run: both arms checked, prepared and measured in turns, block after block, until every case is decided.
+
+An arm that is wrong, fails, dies or says nothing for too long ends its own case; the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+from ..case import Cache, Conditions, Pages
+from ..errors import NormbenchError
+from ..measure.block import BlockResult, BlockTask
+from ..measure.checking import CheckResult, CheckTask
+from ..measure.pages import WITHOUT_THREAD_CACHE
+from ..measure.plan import Plan, Schedule
+from ..measure.worker import Worker
+from ..record import Status
+from .decide import Decision, Supply, Verdict, decide
+from .outcome import CaseResult, Outcome, RunEnd, conclude
+from .policy import Policy, require_attainable
+from .process import Candidate, Setup
+from .standing import BlockSamples, Standing, gate_schedule
+from .trees import Tree
+
+__all__ = ["Observer", "Question", "conduct"]
+
+_SET_UP = f"{__package__}.process:set_up_arms"
+_CHECK = f"{__package__.rpartition('.')[0]}.measure.checking:check"
+_BLOCK = f"{__package__.rpartition('.')[0]}.measure.block:block"
+
+MAX_BLOCK_S = 1.0
+"""Longest block where time is plenty: more blocks tell more than longer ones."""
+
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """Hear how a run goes: `phase(what, total)` begins a stretch of work, `step(what)` ends a part of it."""
+
+    phase: Callable[[str, int], None] = lambda what, total: None
+    step: Callable[[str], None] = lambda what: None
+    block: Callable[[BlockSamples], None] = lambda samples: None
+    decided: Callable[[str, Decision], None] = lambda candidate, decision: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Say what is compared, how, and for how long. `controls` are candidates that neither tree can change."""
+
+    base: Tree
+    head: Tree
+    candidates: tuple[Candidate, ...]
+    controls: tuple[Candidate, ...]
+    conditions: Conditions
+    policy: Policy
+    budget_s: float
+    seed: int
+    log: Path
+    allowed_missing: tuple[str, ...] = ()
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+
+
+def conduct(question: Question, observer: Observer) -> Outcome:
+    """Run the gate and return its outcome. Ctrl-C ends it early, and what is then undecided makes it no pass.
+
+    Raises UsageError when the policy could never turn red for so many cases, or a tree has no such provider.
+    """
+    require_attainable(question.policy, len(question.candidates) + len(question.controls))
+    run = _Run(question, observer)
+    end = RunEnd.COMPLETE
+    try:
+        run.check()
+        run.measure()
+    except KeyboardInterrupt:
+        end = RunEnd.INTERRUPTED
+    finally:
+        run.close()
+    return run.outcome(end)
+
+
+class _Run:
+    def __init__(self, question: Question, observer: Observer) -> None:
+        self._question = question
+        self._observer = observer
+        self._started_s = question.clock()
+        self._cases = [Standing(candidate=candidate) for candidate in question.candidates]
+        self._controls = [Standing(candidate=candidate) for candidate in question.controls]
+        self._open = ExitStack()
+        self._worker: Worker | None = None
+        self._rng = Random(question.seed)
+
+    def close(self) -> None:
+        self._open.close()
+
+    def _start(self, prepared: Sequence[Candidate]) -> Worker:
+        """Replace the measuring process by one that has these candidates prepared."""
+        self._open.close()
+        question = self._question
+        specs = tuple(dict.fromkeys((one.base_spec, one.head_spec) for one in question.candidates))
+        setup = Setup(
+            base=question.base,
+            head=question.head,
+            specs=specs,
+            conditions=question.conditions,
+            prepared=tuple(prepared),
+            seed=question.seed,
+        )
+        environment = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        if question.conditions.device == "cpu":
+            environment |= {"CUDA_VISIBLE_DEVICES": "", **WITHOUT_THREAD_CACHE}
+        worker = Worker(setup=_SET_UP, setup_argument=setup, environment=environment, log=question.log)
+        self._worker = self._open.enter_context(worker)
+        return worker
+
+    def check(self) -> None:
+        """Check both arms of every candidate against float64 and settle those that cannot be compared."""
+        self._observer.phase("loading both arms", 0)
+        worker = self._start(())
+        everyone = [*self._cases, *self._controls]
+        self._observer.phase("checking against float64", len(everyone))
+        for standing in everyone:
+            if worker.is_closed:
+                worker = self._start(())
+            self._check(worker, standing)
+            self._observer.step(standing.candidate.id)
+            if standing.decision is not None:
+                self._observer.decided(standing.candidate.id, standing.decision)
+
+    def _check(self, worker: Worker, standing: Standing) -> None:
+        candidate, question = standing.candidate, self._question
+        base, head = candidate.arms
+        task = CheckTask(case=candidate.case, conditions=question.conditions, providers=candidate.arms, seed=question.seed)
+        results: dict[str, CheckResult] = {}
+        at_work = ""
+        try:
+            for message in worker.run(_CHECK, task, timeout_s=TIMEOUT_S):
+                if isinstance(message, CheckResult):
+                    results[message.provider] = message
+                else:
+                    at_work = message[1] or at_work
+        except NormbenchError as error:
+            for arm in candidate.arms:
+                if arm not in results:
+                    reason = str(error) if arm == at_work else f"not reached: {error}"
+                    results[arm] = CheckResult(provider=arm, status=Status.ERROR, reason=reason)
+        standing.settle(results[base], results[head])
+
+    def measure(self) -> None:
+        """Take blocks in rounds, every open candidate once a round in random order, until all are decided or the budget is out."""
+        self._controls = [one for one in self._controls if one.is_open]
+        if not any(one.is_open for one in self._cases):
+            return
+        self._observer.phase("preparing", 0)
+        self._calibrate()
+        last = self._question.policy.looks[-1]
+        self._observer.phase("measuring", sum(one.is_open for one in self._cases) * last)
+        supply = Supply.OPEN
+        for _ in range(last):
+            taking = [one for one in [*self._cases, *self._controls] if one.is_open]
+            if not any(one.is_open for one in self._cases):
+                break
+            if self._elapsed_s() + sum(one.block_s for one in taking) > self._question.budget_s:
+                supply = Supply.CLOSED
+                break
+            self._rng.shuffle(taking)
+            for standing in taking:
+                self._take_block(standing)
+                if standing.is_open and standing not in self._controls:
+                    self._decide(standing, Supply.OPEN)
+        for standing in self._cases:
+            if standing.is_open:
+                self._decide(standing, supply)
+        for standing in self._controls:
+            if standing.is_open:
+                # A control is judged once, on all its blocks: it must see as much of the machine as the slowest case.
+                self._decide(standing, Supply.CLOSED)
+
+    def _elapsed_s(self) -> float:
+        return self._question.clock() - self._started_s
+
+    def _decide(self, standing: Standing, supply: Supply) -> None:
+        count = len(self._question.candidates) + len(self._question.controls)
+        decision = decide(self._question.policy, standing.logs, cases=count, supply=supply)
+        if decision.verdict is not Verdict.UNDECIDED:
+            standing.decision = decision
+            self._observer.decided(standing.candidate.id, decision)
+
+    def _calibrate(self) -> None:
+        """Fix for every candidate, from base alone, how many calls a sample has and how many turns a block."""
+        everyone = [one for one in [*self._cases, *self._controls] if one.is_open]
+        self._start([one.candidate for one in everyone])
+        call_s: dict[str, float] = {}
+        overhead_s: dict[str, float] = {}
+        for standing in everyone:
+            base, _ = standing.candidate.arms
+            standing.schedule = Schedule(repetitions=1, turns=3, inner=dict.fromkeys(standing.candidate.arms, 1))
+            start = self._question.clock()
+            result = self._run_block(standing, seed=0)
+            if result is None:
+                continue
+            samples = [sample for repetition in result.blocks[base].samples_s for sample in repetition]
+            call_s[standing.candidate.id] = median(samples)
+            overhead_s[standing.candidate.id] = max(self._question.clock() - start - 6 * median(samples), 0.0)
+        everyone = [one for one in everyone if one.is_open]
+        left_s = max(self._question.budget_s - self._elapsed_s(), 0.0)
+        share_s = min(left_s / max(len(everyone), 1) / self._question.policy.looks[-1], MAX_BLOCK_S)
+        conditions = self._question.conditions
+        single = conditions.cache is Cache.COLD or conditions.pages is Pages.FRESH
+        for standing in everyone:
+            name, arms = standing.candidate.id, standing.candidate.arms
+            standing.schedule = gate_schedule(arms, call_s=call_s[name], overhead_s=overhead_s[name], share_s=share_s, single=single)
+            standing.block_s = share_s
+
+    def _take_block(self, standing: Standing) -> None:
+        start = self._question.clock()
+        result = self._run_block(standing, seed=self._rng.randrange(2**31))
+        if result is None:
+            return
+        base, head = (result.blocks[arm] for arm in standing.candidate.arms)
+        samples = BlockSamples(
+            candidate=standing.candidate.id,
+            started_at=base.started_at,
+            inner=base.inner,
+            base_s=base.samples_s,
+            head_s=head.samples_s,
+            others_cpu_share=base.others_cpu_share,
+        )
+        standing.logs.append(samples.log_ratio)
+        standing.block_s = self._question.clock() - start
+        self._observer.block(samples)
+        self._observer.step(standing.candidate.id)
+
+    def _run_block(self, standing: Standing, *, seed: int) -> BlockResult | None:
+        """Return a block of a candidate, or None when its process failed, which settles the candidate."""
+        if self._worker is None or self._worker.is_closed:
+            self._start([one.candidate for one in [*self._cases, *self._controls] if one.is_open])
+        assert self._worker is not None
+        task = BlockTask(
+            case=standing.candidate.case,
+            conditions=self._question.conditions,
+            providers=standing.candidate.arms,
+            plan=Plan(),
+            seed=seed,
+            peak_bytes=standing.peak_bytes,
+            schedule=standing.schedule,
+        )
+        try:
+            found: list[Any] = list(self._worker.run(_BLOCK, task, timeout_s=TIMEOUT_S))
+        except NormbenchError as error:
+            standing.end(Verdict.FAILED, f"a block failed: {error}")
+            assert standing.decision is not None
+            self._observer.decided(standing.candidate.id, standing.decision)
+            return None
+        result = found[0]
+        assert isinstance(result, BlockResult)
+        return result
+
+    def outcome(self, end: RunEnd) -> Outcome:
+        """Conclude from what is decided; what is not is undecided."""
+        question = self._question
+        nowhere = [one.nowhere for one in self._cases if one.nowhere is not None]
+
+        def results(standings: Sequence[Standing]) -> list[CaseResult]:
+            unfinished = Decision(verdict=Verdict.UNDECIDED, reason="the run ended before", blocks=0)
+            return [CaseResult(case=one.candidate.id, decision=one.decision or unfinished) for one in standings if one.nowhere is None]
+
+        return conclude(
+            question.policy,
+            results(self._cases),
+            results(self._controls) if end is RunEnd.COMPLETE else [],
+            end=end,
+            allowed_missing=question.allowed_missing,
+            notes=[*dict.fromkeys([*question.base.notes, *question.head.notes]), *nowhere],
+        )
