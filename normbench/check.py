@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite, prod, sqrt
 from sys import float_info
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .case import Case
+from .definition import Definition
 from .problem import Problem, torch_dtype
 from .record import Accuracy
 from .reference import Expected, Oracle
@@ -19,22 +21,28 @@ from .reference import Expected, Oracle
 __all__ = ["check", "describe_failure"]
 
 
-def check(case: Case, problem: Problem, outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Accuracy, ...]]:
+def check(
+    case: Case, problem: Problem, outputs: Mapping[str, Mapping[str, Any]], definition: Definition = Definition.FORMULA
+) -> dict[str, tuple[Accuracy, ...]]:
     """Compare the outputs of each provider with the float64 oracle and return one Accuracy per tensor and provider.
 
     `outputs` maps provider to name to tensor: y, residual_out, dx, dresidual of the case's shape and dtype; dweight, dbias of shape
     (cols,) and the weight's dtype. All that the case has must be there, and nothing else. The figure judged is the largest
     |output - exact| / limit over all elements, at most 1 where rounding explains the deviation (see `reference`); for residual_out it
-    is the largest deviation, which must be 0. `ulps` counts units in the last place of the output's dtype at the exact value or, where
-    that is larger, at the root mean square of its row (of the vector for dweight and dbias), so that an element near zero does not
-    make a large number of a small deviation. The oracle runs once for all providers.
+    is the largest deviation, which must be 0. Where the exact value is a NaN or an infinity the output must be the same; where it is
+    finite, so must the output be, but for what rounding may carry past the dtype's range. The oracle runs once for all providers.
+
+    `ulps` counts units in the last place of the output's dtype at the exact value or, where that is larger, at the root mean square of
+    its row (of the vector for dweight and dbias), so that an element near zero does not make a large number of a small deviation;
+    where rounding explains more than that, no digit of the value is certain, and what it explains is the unit. `relative` is the norm
+    of the deviations over that of the exact values, null where rounding explains a norm as large as that.
     """
     wanted = _wanted(case)
     tallies = {
         provider: {name: _Tally(name, wanted.get(name), found.get(name), problem.device) for name in dict.fromkeys([*wanted, *found])}
         for provider, found in outputs.items()
     }
-    oracle = Oracle(problem)
+    oracle = Oracle(problem, definition)
     buffers: dict[str, Tensor] = {}
     with _one_thread():
         for chunk, expected in oracle.chunks():
@@ -64,6 +72,8 @@ def _describe(accuracy: Accuracy) -> str:
         return accuracy.fault
     if accuracy.nonfinite:
         return f"has {accuracy.nonfinite} values that are not finite where the exact ones are"
+    if accuracy.swallowed:
+        return f"has {accuracy.swallowed} values other than the NaN or infinity that the formula makes of the input's"
     if accuracy.tolerance == 0:
         return f"is off by up to {accuracy.max_abs:.3g}, and it must equal x + residual rounded once to {accuracy.dtype}"
     size = f"{accuracy.max_abs:.3g} ({accuracy.ulps:.3g} ulps of {accuracy.dtype})"
@@ -121,28 +131,35 @@ class _Tally:
         self._dtype = found.dtype if isinstance(found, Tensor) else wanted[1] if wanted else None
         self._tolerance = 0.0 if name == "residual_out" else 1.0
         self._error = self._max_abs = self._ulps = 0.0
-        self._nonfinite = 0
+        self._nonfinite = self._swallowed = 0
+        self._squared_error = 0.0
+        self._sizes = _Sizes()
         self._has_finite = self.rows is not None and self.rows.numel() == 0
 
-    def add(self, found: Tensor, exact: Expected, unit: Tensor, scratch: Tensor) -> None:
+    def add(self, found: Tensor, exact: Expected, unit: Tensor, sizes: _Sizes, scratch: Tensor) -> None:
         """Compare some rows; `unit` is one unit in the last place for each element, `scratch` a buffer of their shape."""
         off = scratch.copy_(found).sub_(exact.value).abs_()
         limit, max_abs = exact.limit, float(off.max())
         if isfinite(max_abs):
             self._has_finite = True
         else:
-            max_abs = self._set_aside_nonfinite(found, exact.value, off)
+            max_abs = self._set_aside_nonfinite(found, exact, off)
             unit, limit = unit.nan_to_num(nan=1.0), None if limit is None else limit.nan_to_num(nan=1.0)
         self._max_abs = max(self._max_abs, max_abs)
+        self._squared_error += float(off.flatten().dot(off.flatten()))
+        self._sizes.add(sizes)
         self._error = _worse(self._error, max_abs if limit is None else float(torch.div(off, limit).max()))
         self._ulps = _worse(self._ulps, float(off.div_(unit).max()))
 
-    def _set_aside_nonfinite(self, found: Tensor, exact: Tensor, off: Tensor) -> float:
-        """Count what is not finite and should be, zero its deviation, and return the largest deviation that is left."""
-        finite = found.isfinite()
-        # An exact value past the range of the dtype is an infinity there; an exact value that is not a number judges nobody.
-        as_it_should = (found == exact.to(found.dtype)) | exact.isnan()
-        self._nonfinite += int((~finite & ~as_it_should).sum())
+    def _set_aside_nonfinite(self, found: Tensor, exact: Expected, off: Tensor) -> float:
+        """Count what is not finite and should be, or the other way round, zero its deviation, and return the largest that is left."""
+        finite, value = found.isfinite(), exact.value
+        slack = torch.zeros_like(value) if exact.limit is None else exact.limit
+        # A value that rounding may carry past the range of the dtype may be an infinity of its sign there.
+        may_overflow = found.isinf() & (found.sign() == value.sign()) & (value.abs() + slack >= torch.finfo(found.dtype).max)
+        self._nonfinite += int((~finite & value.isfinite() & ~may_overflow).sum())
+        as_exact = (found.isnan() & value.isnan()) | (found == value)
+        self._swallowed += int((~value.isfinite() & ~as_exact).sum())
         self._has_finite |= bool(finite.any())
         return float(off.nan_to_num_(nan=0.0, posinf=0.0).max())
 
@@ -157,9 +174,44 @@ class _Tally:
             max_abs=self._max_abs if has_figures else None,
             ulps=self._ulps if has_figures else None,
             nonfinite=self._nonfinite,
-            passed=is_judged and self._nonfinite == 0 and self._error <= self._tolerance,
+            passed=is_judged and self._nonfinite == self._swallowed == 0 and self._error <= self._tolerance,
             fault=self.fault,
+            relative=self._relative() if has_figures else None,
+            swallowed=self._swallowed,
         )
+
+    def _relative(self) -> float | None:
+        if self._squared_error == 0:
+            return 0.0
+        if self._sizes.squared_limit >= self._sizes.squared:
+            return None
+        ratio = sqrt(self._squared_error / self._sizes.squared)
+        return ratio if isfinite(ratio) else None
+
+
+@dataclass(slots=True)
+class _Sizes:
+    """Add up the squares of exact values and of their limits, those that are finite."""
+
+    squared: float = 0.0
+    squared_limit: float = 0.0
+
+    @classmethod
+    def of(cls, exact: Expected) -> _Sizes:
+        return cls(_squared_norm(exact.value), 0.0 if exact.limit is None else _squared_norm(exact.limit))
+
+    def add(self, other: _Sizes) -> None:
+        self.squared += other.squared
+        self.squared_limit += other.squared_limit
+
+
+def _squared_norm(values: Tensor) -> float:
+    flat = values.flatten()
+    total = float(flat.dot(flat))
+    if not isfinite(total):
+        flat = flat.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        total = float(flat.dot(flat))
+    return total
 
 
 def _worse(worst: float, value: float) -> float:
@@ -167,14 +219,20 @@ def _worse(worst: float, value: float) -> float:
     return max(worst, value) if value <= float_info.max else float_info.max
 
 
-def _units(exact: Tensor, dtype: torch.dtype, out: Tensor) -> Tensor:
-    """Return one unit in the last place of dtype for each element, at its value or at the root mean square of its row."""
+def _units(expected: Expected, dtype: torch.dtype, out: Tensor) -> Tensor:
+    """Return one unit in the last place of dtype for each element, at its value or at the root mean square of its row; see `check`."""
+    exact = expected.value
     info = torch.finfo(dtype)
-    row_size = torch.linalg.vector_norm(exact, dim=1, keepdim=True).div_(sqrt(exact.shape[1])).clamp_(min=info.tiny)
+    row_norm = torch.linalg.vector_norm(exact, dim=1, keepdim=True)
+    if not row_norm.isfinite().all():
+        row_norm = torch.linalg.vector_norm(exact.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0), dim=1, keepdim=True)
+    row_size = row_norm.div_(sqrt(exact.shape[1])).clamp_(min=info.tiny)
     magnitude = torch.maximum(torch.abs(exact, out=out), row_size, out=out)
+    uncertain = None if expected.limit is None else expected.limit > magnitude
     # Clearing the mantissa leaves the power of two below: the exponent bits of a float64 are its highest 11 after the sign.
     magnitude.view(torch.int64).bitwise_and_(0x7FF << 52)
-    return magnitude.mul_(info.eps)
+    magnitude.mul_(info.eps)
+    return magnitude if uncertain is None or expected.limit is None else torch.where(uncertain, expected.limit, magnitude, out=out)
 
 
 def _compare(
@@ -188,6 +246,7 @@ def _compare(
         for use in ("units", "scratch"):
             if use not in buffers:
                 buffers[use] = torch.empty_like(exact.value)
-        units = _units(exact.value, judged[0][1].dtype, buffers["units"][: len(exact.value)])
+        units = _units(exact, judged[0][1].dtype, buffers["units"][: len(exact.value)])
+        sizes = _Sizes.of(exact)
         for tally, found in judged:
-            tally.add(found[chunk], exact, units, buffers["scratch"][: len(exact.value)])
+            tally.add(found[chunk], exact, units, sizes, buffers["scratch"][: len(exact.value)])

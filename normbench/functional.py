@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -53,7 +54,8 @@ def apply(
         norm,
         # A traced graph serves every batch, so none is looked at while tracing.
         (1,) if is_tracing else tuple(x.shape[: x.ndim - len(shape)]),
-        prod(shape),
+        # A graph may keep the width open too; `operator.index` has it made for one width, since providers choose by it.
+        operator.index(prod(shape)),
         x.dtype,
         None if weight is None else weight.dtype,
         bias is not None,

@@ -144,6 +144,25 @@ def _qk() -> Iterator[GridShape]:
         yield GridShape((batch, sequence, heads, width), f"{model}; {use}")
 
 
+def _edges() -> Iterator[GridShape]:
+    yield GridShape((1, 1), "a single element")
+    yield GridShape((5, 1), "width 1: LayerNorm is its bias")
+    yield GridShape((17,), "one vector, without rows")
+    yield GridShape((3, 16), "one vector load wide")
+    yield GridShape((61, 17), "a prime number of rows that are one element wider than a vector load")
+    yield GridShape((7, 127), "one less than a power of two: padded lanes in the variance")
+    yield GridShape((9, 768), "three times a power of two (GPT-2 124M)")
+    yield GridShape((5, 4096), "Llama 3 8B, Qwen3 8B")
+    yield GridShape((2, 3, 4, 64), "heads: (batch, sequence, heads, width)")
+    yield GridShape((4096, 8), "many rows: sums over rows in 16 bits, or rows left out")
+    yield GridShape((3, 16385), "one more than 64 KiB of float32: past one block of columns")
+    yield GridShape((2, 32769), "one more than 64 KiB of 16 bits")
+    yield GridShape((1, 72704), "wider than 64 KiB whatever the dtype, and no power of two")
+    yield GridShape((0, 1024), "no rows")
+    yield GridShape((1, 0, 10), "no rows in three sizes")
+    yield GridShape((1, 0), "no columns")
+
+
 def _named(name: str, summary: str, shapes: Callable[[], Iterator[GridShape]]) -> Grid:
     return Grid(name=name, summary=summary, shapes=tuple(shapes()))
 
@@ -158,6 +177,7 @@ GRIDS = {
         _named("training", "2048 to 16384 tokens at hidden sizes of real models", _training),
         _named("odd", "widths and row counts that are no power of two (helion, flashinfer)", _odd),
         _named("qk", "QK-norm: many rows as wide as one attention head", _qk),
+        _named("edges", "small shapes at which kernels go wrong, for checking", _edges),
     )
 }
 """Every named grid, in the order they are listed to users."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .adversary import Layout, Trial
 from .case import Case, Convention, DType
+from .distortion import distort, lay_out
 
 __all__ = ["Problem", "make_problem", "torch_dtype"]
 
@@ -27,14 +29,18 @@ X_MEAN = 0.5
 DY_SHARE_OF_X = 0.5
 
 _SUB_SEEDS = {"x": 0, "weight": 1, "bias": 2, "residual": 3, "dy": 4, "dresidual_out": 5}
+_DIFFERENTIABLE = ("x", "weight", "bias", "residual")
+_LAID_OUT = {"rows": ("x", "residual"), "columns": ("weight", "bias"), "upstream": ("dy", "dresidual_out")}
+_ORDINARY = Trial()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Hold the inputs and upstream gradients of one case on one device; what the case does not have is None.
 
-    `x`, `residual`, `dy`, `dresidual_out` have the case's shape and dtype, `weight` and `bias` shape (cols,) and its weight dtype.
-    `dy` and `dresidual_out` are the upstream gradients of both outputs.
+    `x`, `residual`, `dy`, `dresidual_out` have the case's shape and dtype, `weight` and `bias` shape (cols,) and its weight dtype;
+    any of them may be a view of a larger tensor, whose other elements are nobody's to read or write. `dy` and `dresidual_out` are
+    the upstream gradients of both outputs.
     """
 
     case: Case
@@ -54,17 +60,44 @@ def torch_dtype(dtype: DType) -> torch.dtype:
     return found
 
 
-def make_problem(case: Case, *, device: str | torch.device, seed: int) -> Problem:
-    """Draw the tensors of a case, contiguous and newly allocated.
+def make_problem(case: Case, *, device: str | torch.device, seed: int, trial: Trial = _ORDINARY) -> Problem:
+    """Draw the tensors of a case, newly allocated, with the values and in the layout of a trial.
 
     The same seed gives the same bits on the same kind of device. Values are normal: x with mean 0.5, residual with mean 0, weight
     1 + 0.2 n (0.2 n for the gemma convention, whose factor is 1 + weight), bias 0.2 n, dy partly made of x and with the sign of
-    every second row turned round. None is zero or subnormal. x, weight, bias and residual ask for gradients if the pass has a
-    backward.
+    every second row turned round. None is zero or subnormal; a trial writes its own values over them. x, weight, bias and residual
+    ask for gradients if the pass has a backward: they are leaves of the graph even where they are views of larger tensors.
     """
-    device = torch.device(device)
+    assert trial.fits(case), (case.id, trial)
+    tensors = _ordinary_tensors(case, torch.device(device), seed)
+    distort(case, trial.values, tensors)
+    for name in _LAID_OUT[_group(trial.layout)]:
+        if name in tensors:
+            tensors[name] = lay_out(tensors[name], trial.layout)
+    if case.pass_.has_backward:
+        for name in _DIFFERENTIABLE:
+            if name in tensors:
+                # Laid out first: a view of a tensor that asks for gradients would be no leaf.
+                tensors[name] = tensors[name].requires_grad_()
+    return Problem(
+        case=case,
+        device=torch.device(device),
+        x=tensors["x"],
+        weight=tensors.get("weight"),
+        bias=tensors.get("bias"),
+        residual=tensors.get("residual"),
+        dy=tensors.get("dy"),
+        dresidual_out=tensors.get("dresidual_out"),
+    )
+
+
+def _group(layout: Layout) -> str:
+    return "upstream" if layout.is_upstream else "columns" if layout is Layout.STRIDED_WEIGHT else "rows"
+
+
+def _ordinary_tensors(case: Case, device: torch.device, seed: int) -> dict[str, Tensor]:
+    """Return the tensors that the case has, contiguous, of normal values and without gradients."""
     dtype = torch_dtype(case.dtype)
-    has_backward = case.pass_.has_backward
 
     def draw(name: str, numel: int) -> Tensor:
         generator = torch.Generator(device).manual_seed((seed * len(_SUB_SEEDS) + _SUB_SEEDS[name]) % 2**63)
@@ -73,24 +106,24 @@ def make_problem(case: Case, *, device: str | torch.device, seed: int) -> Proble
 
     def column_vector(name: str, mean: float) -> Tensor:
         assert case.weight_dtype is not None
-        return _repeat(draw(name, case.cols) * 0.2 + mean, (case.cols,), torch_dtype(case.weight_dtype)).requires_grad_(has_backward)
+        return _repeat(draw(name, case.cols) * 0.2 + mean, (case.cols,), torch_dtype(case.weight_dtype))
 
     x_tile = draw("x", case.numel) + X_MEAN
-    x = _repeat(x_tile, case.shape, dtype).requires_grad_(has_backward)
-    weight = bias = residual = dy = dresidual_out = None
+    tensors = {"x": _repeat(x_tile, case.shape, dtype)}
     if case.weight_dtype is not None:
-        weight = column_vector("weight", 0.0 if case.convention is Convention.GEMMA else 1.0)
-        bias = column_vector("bias", 0.0) if case.bias else None
+        tensors["weight"] = column_vector("weight", 0.0 if case.convention is Convention.GEMMA else 1.0)
+        if case.bias:
+            tensors["bias"] = column_vector("bias", 0.0)
     if case.residual:
-        residual = _repeat(draw("residual", case.numel), case.shape, dtype).requires_grad_(has_backward)
-    if has_backward:
-        dy = _repeat(draw("dy", case.numel) + DY_SHARE_OF_X * x_tile, case.shape, dtype)
+        tensors["residual"] = _repeat(draw("residual", case.numel), case.shape, dtype)
+    if case.pass_.has_backward:
+        dy = tensors["dy"] = _repeat(draw("dy", case.numel) + DY_SHARE_OF_X * x_tile, case.shape, dtype)
         # Sums over rows then stay near sqrt(rows): else the weight gradient of 131072 rows overflows float16, and dropped rows hide
         # in the rounding of a large sum.
         dy.view(case.rows, case.cols)[1::2].neg_()
         if case.residual:
-            dresidual_out = _repeat(draw("dresidual_out", case.numel), case.shape, dtype)
-    return Problem(case=case, device=device, x=x, weight=weight, bias=bias, residual=residual, dy=dy, dresidual_out=dresidual_out)
+            tensors["dresidual_out"] = _repeat(draw("dresidual_out", case.numel), case.shape, dtype)
+    return tensors
 
 
 def _repeat(tile: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -17,7 +17,23 @@ import normbench
 ROOT = Path(normbench.__file__).parent
 MAX_LINES = 320
 
-PURE = {"case", "choices", "errors", "grids", "measure.plan", "record", "results", "stats", "traffic"}
+PURE = {
+    "adversary",
+    "case",
+    "choices",
+    "definition",
+    "errors",
+    "grids",
+    "kernels.launch",
+    "measure.plan",
+    "record",
+    "results",
+    "stats",
+    "traffic",
+}
+PURE |= {f"inspection.{name}" for name in ("budget", "devices", "difference", "figures", "machine_code", "ptx", "scope", "tables")}
+PURE |= {"checkup.pairs", "checkup.plan", "checkup.verdict"}
+PURE |= {f"gate.{name}" for name in ("decide", "flips", "outcome", "peers", "policy", "simulation", "validation")}
 """Plain values in, plain values out: they can be read, tested and trusted without a device, a clock or a file."""
 EFFECTS = {"torch", "triton", "time", "datetime", "os", "subprocess", "pathlib", "socket", "random", "resource", "shutil", "tempfile"}
 
@@ -32,6 +48,8 @@ CLOCKS = {
     "measure.power": "relates energy to the time that passed",
     "measure.coverage": "tells how long the study runs",
     "measure.overhead": "times empty calls the way other tools do",
+    "gate.conduct": "counts the budget",
+    "gate.archive": "names gate runs with the date",
     "run": "stamps records that were never reached with the date",
     "store": "names and stamps runs with the date",
 }
@@ -40,13 +58,18 @@ CLOCKS = {
 FLOORS = [
     (
         "the engine knows no run, no report and no command line",
-        ("measure.", "workloads.", "kernels.", "providers.", "problem", "registry", "reference", "check"),
+        ("measure.", "workloads.", "kernels.", "providers.", "inspection.", "problem", "distortion", "registry", "reference", "check"),
         ("report", "store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     (
         "whoever reads results needs nothing that makes them",
         ("report", "results", "frame", "store", "files"),
         ("measure", "workloads", "kernels", "providers", "problem", "reference", "check", "run", "request", "progress", "cli", "plugin"),
+    ),
+    (
+        "a check-up keeps no run and does not know who asked for it",
+        ("checkup",),
+        ("store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     ("the main job does not know who asked for it", ("run", "request"), ("cli", "plugin", "progress", "report")),
 ]
@@ -145,8 +168,8 @@ def test_whoever_reads_a_clock_says_what_for():
 
 
 def test_date_is_not_used_to_measure():
-    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time.
-    assert all(name.startswith("measure.") for name in MODULES if "time" in absolute_imports(name))
+    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time. The gate counts its budget.
+    assert all(name.startswith("measure.") or name == "gate.conduct" for name in MODULES if "time" in absolute_imports(name))
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))

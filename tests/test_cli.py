@@ -95,6 +95,7 @@ def test_resuming_a_complete_run_measures_nothing(finished, normbench):
         (["run", "--grid", "4x-1"], ["4x-1"]),
         (["run", "--provider", "atem"], ["'atem'", "aten"]),
         (["run", "--provider", "./none.py"], ["none.py"]),
+        (["run", "--provider", "apex"], ["'apex'", "fused_layer_norm_cuda", "APEX_CUDA_EXT=1 pip install"]),
         (["run", "--norm", "batch_norm"], ["'batch_norm'", "rms_norm"]),
         (["run", "--pass", "sideways"], ["'sideways'", "forward"]),
         (["run", "--dtype", "float8"], ["'float8'", "bfloat16"]),
@@ -130,6 +131,11 @@ def test_lists_are_json_for_machines(normbench):
     assert cases[0]["case"].startswith("op/")
     providers = json.loads(normbench("list", "providers", "--json", check=True).stdout)
     assert {"eager", "aten", "compile", "triton"} <= {row["provider"] for row in providers}
+    by_name = {row["provider"]: row for row in providers}
+    assert (by_name["aten"]["installed"], by_name["aten"]["note"]) == ("yes", "normbench.providers.aten")
+    # A CUDA build of Apex is on no machine that tests run on.
+    assert by_name["apex"]["installed"] == "no"
+    assert by_name["apex"]["note"].startswith("needs apex and fused_layer_norm_cuda, not installed here: ")
 
 
 def test_env_is_strict_json_and_gives_a_reason_for_what_it_does_not_know(normbench):

@@ -15,7 +15,7 @@ def shapes_of(name):
 
 
 def test_the_known_grids():
-    assert list(GRIDS) == ["seed", "quick", "quack", "decode", "training", "odd", "qk"]
+    assert list(GRIDS) == ["seed", "quick", "quack", "decode", "training", "odd", "qk", "edges"]
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -55,6 +55,14 @@ def test_odd_has_the_widths_of_helion_and_flashinfer():
 def test_qk_runs_over_heads():
     assert {shape[-1] for shape in shapes_of("qk")} == {64, 96, 128, 256}
     assert all(len(shape) == 4 for shape in shapes_of("qk"))
+
+
+def test_edges_are_small_and_hold_what_breaks_kernels():
+    assert max(case.numel for case in expand(grid("edges"))) <= 2**17
+    widths = [shape[-1] for shape in shapes_of("edges")]
+    assert {1, 0, 127, 16385, 32769, 72704} <= set(widths)
+    assert {len(shape) for shape in shapes_of("edges")} == {1, 2, 3, 4}
+    assert sum(case.is_empty for case in expand(grid("edges"), norms=["rms_norm"], passes=["forward"])) == 3
 
 
 def test_the_module_imports_no_torch():

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from normbench.adversary import Layout, Trial, Values
 from normbench.case import Case
 from normbench.problem import TILE, make_problem
 
@@ -113,3 +114,22 @@ def test_weights_lie_around_the_factor_1_in_every_convention():
     gemma = make_problem(Case.make("rms_norm", "forward", (1, 4096), "float32", convention="gemma"), device="cpu", seed=0).weight
     assert torch_like.mean().item() == pytest.approx(1.0, abs=0.02)
     assert (1 + gemma).mean().item() == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_trial_changes_only_what_it_names():
+    case = full_case((6, 64))
+    ordinary = tensors(make_problem(case, device="cpu", seed=0))
+    huge = tensors(make_problem(case, device="cpu", seed=0, trial=Trial(values=Values.HUGE)))
+    assert {name for name in NAMES if not torch.equal(ordinary[name], huge[name])} == {"x"}
+    sliced = tensors(make_problem(case, device="cpu", seed=0, trial=Trial(layout=Layout.SLICED)))
+    assert {name for name in NAMES if ordinary[name].stride() != sliced[name].stride()} == {"x", "residual"}
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("values", Values)
+def test_every_trial_that_fits_can_be_made_again_to_the_bit(values, layout):
+    case, trial = full_case((2, 3, 4, 10)), Trial(values=values, layout=layout)
+    first, second = (tensors(make_problem(case, device="cpu", seed=3, trial=trial)) for _ in range(2))
+    for name in NAMES:
+        assert first[name].shape == ((10,) if name in ("weight", "bias") else (2, 3, 4, 10))
+        assert torch.equal(first[name].nan_to_num(nan=7.0), second[name].nan_to_num(nan=7.0))

@@ -81,8 +81,8 @@ NOISES: Mapping[str, Callable[[np.random.Generator, int, int], Floats]] = {
 }
 """Unit noise by name: (cases, blocks). `heavy` is Student's t of 2; `bimodal` two layouts; `outliers` 7 % of blocks off by 20;
 `correlated` 0.81 among cases; `drift` a trend over the run of three standard deviations; `moods` 0.5 from block to block; `skewed`
-exponential. The last three are outside what sign flips promise: the first two break independence, the third symmetry. While blocks scatter
-by 1.2 % or less the margin keeps them from being called all the same; at 2.5 % drift and moods are not kept (see the tables)."""
+exponential. The last three are outside what sign flips promise: the first two break independence, the third symmetry. While blocks
+scatter by 1.2 % or less, the margin keeps the error rate below 1 % all the same; at 2.5 % drift and moods break it (see the tables)."""
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,11 +88,12 @@ def outputs_of(problem: Problem, function: NormFunction) -> dict[str, Any]:
 
 def private_copies(problem: Problem, mutates: tuple[str, ...]) -> tuple[Problem, Callable[[], None] | None]:
     """Return a problem whose mutated inputs are copies, and a function that restores them; the problem itself when none are."""
+    from ..distortion import clone_as_laid_out
 
     if not mutates:
         return problem, None
     pristine: Mapping[str, torch.Tensor] = {name: getattr(problem, name).detach() for name in mutates if getattr(problem, name) is not None}
-    copies = {name: tensor.clone() for name, tensor in pristine.items()}
+    copies = {name: clone_as_laid_out(tensor) for name, tensor in pristine.items()}
 
     def restore() -> None:
         for name, copy in copies.items():
