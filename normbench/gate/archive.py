@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import UsageError
 from ..files import explained, write_all, write_atomically
-from .decide import Decision, decide
+from .decide import Decision, Supply, decide
 from .outcome import Outcome, to_json
 from .policy import Policy
 from .standing import BlockSamples
@@ -80,4 +80,4 @@ def read_blocks(path: Path) -> dict[str, list[BlockSamples]]:
 
 def replay(blocks: dict[str, list[BlockSamples]], policy: Policy, *, cases: int) -> dict[str, Decision]:
     """Decide again, by any policy, from stored blocks; `cases` is how many share the error rate."""
-    return {name: decide(policy, [block.log_ratio for block in taken], cases=cases) for name, taken in blocks.items()}
+    return {name: decide(policy, [block.log_ratio for block in taken], cases=cases, supply=Supply.CLOSED) for name, taken in blocks.items()}

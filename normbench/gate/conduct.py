@@ -22,7 +22,7 @@ from ..measure.pages import WITHOUT_THREAD_CACHE
 from ..measure.plan import Plan, Schedule
 from ..measure.worker import Worker
 from ..record import Status
-from .decide import Decision, Supply, Verdict, decide
+from .decide import Decision, Supply, Verdict, decide, decide_once
 from .outcome import CaseResult, Outcome, RunEnd, conclude
 from .policy import Policy, require_attainable
 from .process import Candidate, Setup
@@ -181,14 +181,19 @@ class _Run:
         for standing in self._controls:
             if standing.is_open:
                 # A control is judged once, on all its blocks: it must see as much of the machine as the slowest case.
-                self._decide(standing, Supply.CLOSED)
+                standing.decision = decide_once(self._question.policy, standing.logs, cases=self._sharing)
+                self._observer.decided(standing.candidate.id, standing.decision)
+
+    @property
+    def _sharing(self) -> int:
+        """Return how many share the error rate: all that were asked for, whatever became of them."""
+        return len(self._question.candidates) + len(self._question.controls)
 
     def _elapsed_s(self) -> float:
         return self._question.clock() - self._started_s
 
     def _decide(self, standing: Standing, supply: Supply) -> None:
-        count = len(self._question.candidates) + len(self._question.controls)
-        decision = decide(self._question.policy, standing.logs, cases=count, supply=supply)
+        decision = decide(self._question.policy, standing.logs, cases=self._sharing, supply=supply)
         if decision.verdict is not Verdict.UNDECIDED:
             standing.decision = decision
             self._observer.decided(standing.candidate.id, decision)

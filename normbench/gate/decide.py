@@ -207,6 +207,9 @@ def _for_good(policy: Policy, costs: Sequence[float], cases: int) -> tuple[Verdi
     found = detectable_slowdown(policy, cases=cases, spread=location.spread, blocks=len(costs))
     if found is None:
         return Verdict.NOT_GATEABLE, f"{len(costs)} blocks can show no change at this error rate; give it more time"
+    if location.centre >= log1p(found):
+        # Were the blocks as they seem, this would have been significant: some of them say the opposite.
+        return Verdict.NOT_GATEABLE, f"blocks contradict each other: worse by {_percent(expm1(location.centre))} in most, not in all"
     if found > policy.detectable:
         return Verdict.NOT_GATEABLE, f"too noisy: a slow-down below {_percent(found)} could go unseen"
     return Verdict.PASS, "no change shown"

@@ -159,8 +159,12 @@ def _portable(error: BaseException) -> NormbenchError:
 
 
 def _import_path() -> str:
-    """Return this process's own import path in the form of PYTHONPATH, so that the server imports what this process would."""
-    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+    """Return this process's own import path in the form of PYTHONPATH, so that the server imports what this process would.
+
+    The empty entry, by which an interactive Python or `python -c` means the working directory, is left out: a file there must not
+    stand in for a module of the standard library.
+    """
+    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
 
 
 def die_with(parent: int) -> None:

@@ -83,6 +83,13 @@ def test_noisy_case_is_not_gateable_and_says_what_it_could_have_shown():
     assert decision.reason == f"too noisy: a slow-down below {100 * decision.smallest_detectable:.2g} % could go unseen"
 
 
+def test_blocks_that_contradict_each_other_are_not_passed_over():
+    # Worse by 5 % in 21 blocks of 26, which looks quiet, and better by 10 % in five, which is too many for luck.
+    decision = decide(POLICY, [*[0.05, 0.051, 0.049, 0.05, -0.1] * 5, 0.05], cases=24)
+    assert decision.verdict is Verdict.NOT_GATEABLE
+    assert decision.reason == "blocks contradict each other: worse by 5.1 % in most, not in all"
+
+
 def test_noise_between_passes_with_its_number():
     decision = decide(POLICY, [0.017, -0.017] * 13, cases=CASES)
     assert decision.verdict is Verdict.PASS

@@ -8,12 +8,15 @@ from normbench.inspection.tables import breach_rows
 from normbench.kernels import backward, forward
 from normbench.measure.threads import available_cores
 
-# 0.4 s of one core for each machine code. A forward that saves its statistics is one that does not with two scalar stores more: the
-# latter, which inference runs, is compiled for one dtype here. The other conventions differ in a cast or an addition: the widest
+# 0.4 s of one core for each machine code. LayerNorm with a residual needs the most registers and RMSNorm without one the fewest, so
+# the other two are compiled for one dtype. A forward that saves its statistics is one that does not with two scalar stores more: the
+# latter, which inference runs, is compiled for one dtype too. The other conventions differ in a cast or an addition: the widest
 # backward on chip, and the looped forms. `normbench inspect --budget --convention torch,llama,gemma` has all of them.
+EXTREMES = ("add_layer_norm", "rms_norm")
 CASES = (
-    *cases_in_scope(passes=("forward_backward",)),
-    *cases_in_scope(passes=("forward",), dtypes=("bfloat16",)),
+    *cases_in_scope(passes=("forward_backward",), dtypes=("bfloat16",)),
+    *cases_in_scope(passes=("forward_backward",), dtypes=("float32", "float16"), norms=EXTREMES),
+    *cases_in_scope(passes=("forward",), dtypes=("bfloat16",), norms=EXTREMES),
     *cases_in_scope(passes=("forward_backward",), dtypes=("bfloat16",), conventions=("llama", "gemma"), cols=(8192, 131_072)),
 )
 
