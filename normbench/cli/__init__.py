@@ -59,7 +59,7 @@ def _guarded(command: Callable[[], Any]) -> None:
         typer.echo(f"normbench: {error}", err=True)
         sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
-        typer.echo("normbench: interrupted; what was measured is kept, and `--resume latest` goes on with it", err=True)
+        typer.echo("normbench: interrupted; records on disk are kept, and `normbench run --resume latest` goes on with a run", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(EXIT_FAILED)

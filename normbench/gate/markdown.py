@@ -5,7 +5,7 @@ from __future__ import annotations
 from .decide import Decision, Verdict
 from .outcome import CaseResult, Outcome
 
-__all__ = ["COLUMNS", "markdown", "rows"]
+__all__ = ["COLUMNS", "DASH", "markdown", "rows"]
 
 COLUMNS = ("case", "head / base", "95 % interval", "verdict", "smallest change found", "blocks")
 DASH = "\u2013"
