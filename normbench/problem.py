@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from .adversary import Layout, Trial
 from .case import Case, Convention, DType
 from .distortion import distort, lay_out
 
-__all__ = ["Problem", "make_problem", "torch_dtype"]
+__all__ = ["Problem", "make_problem", "moved", "torch_dtype"]
 
 # Filling 134M elements with fresh normal values takes seconds on two cores; repeating one tile is as fast as memory. The tile's
 # length is prime, so that rows of every width below it start at different places in it and differ from each other.
@@ -89,6 +89,13 @@ def make_problem(case: Case, *, device: str | torch.device, seed: int, trial: Tr
         dy=tensors.get("dy"),
         dresidual_out=tensors.get("dresidual_out"),
     )
+
+
+def moved(problem: Problem) -> Problem:
+    """Return a problem of the same values in newly allocated tensors; copying takes a fraction of drawing them."""
+    tensors = {name: getattr(problem, name) for name in (*_DIFFERENTIABLE, "dy", "dresidual_out")}
+    copies = {name: tensor.detach().clone().requires_grad_(tensor.requires_grad) for name, tensor in tensors.items() if tensor is not None}
+    return replace(problem, **copies)
 
 
 def _group(layout: Layout) -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from normbench.adversary import Layout, Trial, Values
 from normbench.case import Case
-from normbench.problem import TILE, make_problem
+from normbench.problem import TILE, make_problem, moved
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -133,3 +133,19 @@ def test_every_trial_that_fits_can_be_made_again_to_the_bit(values, layout):
     for name in NAMES:
         assert first[name].shape == ((10,) if name in ("weight", "bias") else (2, 3, 4, 10))
         assert torch.equal(first[name].nan_to_num(nan=7.0), second[name].nan_to_num(nan=7.0))
+
+
+def test_a_moved_problem_has_the_same_values_elsewhere_and_asks_for_the_same_gradients():
+    case = Case.make("layer_norm", "forward_backward", (3, 8), "bfloat16", residual=True)
+    problem = make_problem(case, device="cpu", seed=0)
+    other = moved(problem)
+    for name in ("x", "weight", "bias", "residual", "dy", "dresidual_out"):
+        there, here = getattr(problem, name), getattr(other, name)
+        assert torch.equal(there, here)
+        assert there.data_ptr() != here.data_ptr()
+        assert (here.requires_grad, here.is_leaf) == (there.requires_grad, True)
+
+
+def test_what_a_case_lacks_is_not_moved_either():
+    other = moved(make_problem(Case.make("rms_norm", "forward", (3, 8), "float32", weight=False), device="cpu", seed=0))
+    assert (other.weight, other.bias, other.residual, other.dy) == (None, None, None, None)

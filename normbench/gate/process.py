@@ -9,7 +9,7 @@ import msgspec
 
 from ..case import Case, Conditions
 from ..definition import Definition
-from ..measure.process import adopt_provider, keep_prepared
+from ..measure.process import adopt_provider, keep_prepared, load_compiler
 from ..registry import NormFunction
 from .arms import Arm, SideBySide
 from .trees import Tree
@@ -60,6 +60,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 class _Control:
     """A provider that no change of either tree can touch, by PyTorch's own functions."""
 
+    name = CONTROL
+
     def unsupported(self, case: Case, device: str) -> str | None:
         return None
 
@@ -90,6 +92,7 @@ class _Timed:
 
     def __init__(self, arm: Arm) -> None:
         self._arm = arm
+        self.name: str = getattr(arm.provider, "name", "")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._arm, name)
@@ -114,6 +117,7 @@ def set_up_arms(setup: Setup) -> None:
         adopt_provider(f"head {head_spec}", _Timed(pair.head))
     for side in ("base", "head"):
         adopt_provider(f"{side} {CONTROL}", _Control())
+    load_compiler()
     for candidate in setup.prepared:
         _prepare(candidate, setup)
 

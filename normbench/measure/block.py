@@ -18,6 +18,7 @@ from .sampler import Call, Samples, first_calls, process_page_faults, take_repet
 from .timer import CudaTimer, Timer, WallTimer
 
 if TYPE_CHECKING:
+    from ..problem import Problem
     from .power import PowerMeter
 
 __all__ = ["BlockResult", "BlockTask", "block"]
@@ -66,7 +67,7 @@ def block(task: BlockTask, emit: Callable[[Any], None]) -> None:
 def _take_block(task: BlockTask) -> BlockResult:
     import torch
 
-    from ..problem import make_problem
+    from ..problem import make_problem, moved
     from ..workloads.op import control_calls, make_call, private_copies
     from .cache import make_flush
 
@@ -80,12 +81,15 @@ def _take_block(task: BlockTask) -> BlockResult:
     collected: dict[str, list[Samples]] = {}
     schedule = None
     load = OtherLoad()
+    drawn: Problem | None = None
     repetition = 0
     while schedule is None or repetition < schedule.repetitions:
         start = time.perf_counter()
         # Where tensors lie relative to each other and to cache sets moves timings by percents: draw it afresh.
         ballast = torch.empty(rng.randrange(1, 2**20), dtype=torch.uint8)
-        problem = make_problem(task.case, device=device, seed=task.seed + repetition)
+        # Where the schedule is given, arms are compared with each other: where tensors lie matters to them, not what stands in them.
+        problem = make_problem(task.case, device=device, seed=task.seed + repetition) if drawn is None else moved(drawn)
+        drawn = problem if task.schedule is not None else None
         allocation_s = time.perf_counter() - start
         calls: dict[str, Call] = {}
         for spec, function in functions.items():

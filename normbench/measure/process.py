@@ -15,6 +15,7 @@ __all__ = [
     "first_line",
     "is_out_of_memory",
     "keep_prepared",
+    "load_compiler",
     "loaded_provider",
     "prepare_process",
     "prepared_function",
@@ -42,16 +43,23 @@ def set_up_server(specs: tuple[str, ...]) -> None:
     registry = Registry()
     for spec in specs:
         _providers[spec] = registry.resolve(spec)
-    if any(provider.name == "compile" for provider in _providers.values()) and not os.environ.get("TRITON_INTERPRET"):
-        # Importing the compiler takes seconds; do it once here, not in every task.
-        import torch._dynamo
-        import torch._inductor.compile_fx
+    load_compiler()
 
-        if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
-            # What a first compilation finds out about versions, C++ compiler and processor holds for every task: a cached kernel then
-            # takes 0.4 s to load instead of 3.4. Where a GPU is in sight the compiler would look at it, too.
-            with torch.no_grad():
-                torch.compile(lambda x: x + 1)(torch.ones(1))
+
+def load_compiler() -> None:
+    """Import torch.compile's machinery where one of the providers needs it, in the server and not in every task: it takes seconds."""
+    import torch
+
+    if not any(provider.name == "compile" for provider in _providers.values()) or os.environ.get("TRITON_INTERPRET"):
+        return
+    import torch._dynamo
+    import torch._inductor.compile_fx
+
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        # What a first compilation finds out about versions, C++ compiler and processor holds for every task: a cached kernel then
+        # takes 0.4 s to load instead of 3.4. Where a GPU is in sight the compiler would look at it, too.
+        with torch.no_grad():
+            torch.compile(lambda x: x + 1)(torch.ones(1))
 
 
 def adopt_provider(name: str, provider: Any) -> None:

@@ -95,7 +95,7 @@ class Player:
             yield CheckResult(provider=arm, status=status, reason=None if status is Status.OK else "because")
 
     def _block(self, name, task):
-        spread = 0.05 if name == NOISY else 0.002
+        spread = 0.2 if name == NOISY else 0.002
         shift = Player.shifts.get(name, SHIFTS.get(name, 0.0)) + Player.rng.gauss(0, spread)
         samples = {"base": (1e-3, 1e-3), "head": (1e-3 * exp(shift),) * 2}
         blocks = {

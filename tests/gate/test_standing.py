@@ -7,7 +7,7 @@ import pytest
 from normbench.case import Case
 from normbench.gate.decide import Verdict
 from normbench.gate.process import Candidate
-from normbench.gate.standing import MAX_TURNS, MIN_SAMPLE_S, MIN_TURNS, BlockSamples, Standing, gate_schedule
+from normbench.gate.standing import MAX_TURNS, MIN_SAMPLE_S, REPETITIONS, BlockCost, BlockSamples, Standing, block_shares
 from normbench.measure.checking import CheckResult
 from normbench.record import Memory, Status
 
@@ -78,23 +78,47 @@ def test_a_block_with_a_sample_of_zero_has_no_ratio():
     assert block(base=((0.0,),), head=((1.0,),)).log_ratio is None
 
 
+def cost(call_s, draw_s=0.02, start_s=0.1):
+    return BlockCost(call_s=call_s, draw_s=draw_s, start_s=start_s)
+
+
 def test_both_arms_make_the_calls_per_sample_that_base_needs():
-    schedule = gate_schedule(ARMS, call_s=MIN_SAMPLE_S / 3.5, overhead_s=0.0, share_s=1.0, single=False)
-    assert schedule.inner == dict.fromkeys(ARMS, 4)
+    assert cost(MIN_SAMPLE_S / 3.5).schedule(ARMS, 1.0, single=False).inner == dict.fromkeys(ARMS, 4)
 
 
 def test_a_cold_cache_asks_for_one_call_a_sample():
-    assert gate_schedule(ARMS, call_s=1e-6, overhead_s=0.0, share_s=1.0, single=True).inner == dict.fromkeys(ARMS, 1)
+    assert cost(1e-6).schedule(ARMS, 1.0, single=True).inner == dict.fromkeys(ARMS, 1)
 
 
 @pytest.mark.parametrize(
-    ("call_s", "share_s", "turns"),
+    ("call_s", "share_s", "repetitions", "turns"),
     [
-        pytest.param(1e-3, 10.0, MAX_TURNS, id="time is plenty"),
-        pytest.param(1.0, 0.1, MIN_TURNS, id="one call takes longer than the block may"),
-        # (0.2 / 2 - 0.02) / (2 arms x 5 ms)
-        pytest.param(5e-3, 0.2, 8, id="in between"),
+        pytest.param(1e-3, 10.0, 8, MAX_TURNS, id="time is plenty"),
+        pytest.param(1.0, 0.1, 1, 1, id="one call takes longer than the block may"),
+        # ((0.5 - 0.1) / 4 - 0.02) / (2 arms x 2 ms); with 8 draws 7 turns would be left
+        pytest.param(2e-3, 0.5, 4, 20, id="in between"),
     ],
 )
-def test_turns_fill_the_share_of_the_budget(call_s, share_s, turns):
-    assert gate_schedule(ARMS, call_s=call_s, overhead_s=0.02, share_s=share_s, single=False).turns == turns
+def test_draws_and_turns_fill_the_share_of_the_budget(call_s, share_s, repetitions, turns):
+    schedule = cost(call_s).schedule(ARMS, share_s, single=False)
+    assert (schedule.repetitions, schedule.turns) == (repetitions, turns)
+
+
+def test_a_block_takes_about_its_share():
+    one = cost(2e-3)
+    schedule = one.schedule(ARMS, 0.7, single=False)
+    assert 0.65 <= one.seconds(schedule.repetitions, schedule.turns, single=False) <= 0.7
+
+
+def test_what_a_short_case_does_not_need_goes_to_the_others():
+    short, long = cost(1e-6), cost(0.05)
+    longest = short.seconds(REPETITIONS[0], MAX_TURNS, single=False)
+    assert block_shares([long, short, long], 10.0, single=False) == pytest.approx([(10 - longest) / 2, longest, (10 - longest) / 2])
+
+
+def test_where_time_is_short_all_get_the_same():
+    assert block_shares([cost(0.05), cost(1e-6)], 0.2, single=False) == [0.1, 0.1]
+
+
+def test_nobody_left_shares_nothing():
+    assert block_shares([], 1.0, single=False) == []
