@@ -51,7 +51,7 @@ def gate(
     from ..gate.outcome import to_json
     from ..gate.policy import Policy
     from ..gate.words import candidates, cases_of, controls, seconds, share
-    from ..measure.machine import machine_identity, machine_record, package_versions
+    from ..measure.machine import machine_record, package_versions
     from ..measure.threads import validate_threads
     from ..request import split
 
@@ -89,7 +89,7 @@ def gate(
         with _watched(question, archive) as observer:
             outcome = conduct(question, observer)
         archive.conclude(outcome)
-    text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=_place(machine_identity(machine), question))
+    text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=_place(machine, question))
     if markdown is not None:
         markdown.write_text(text)
     if as_json:
@@ -140,8 +140,8 @@ def _conditions(device: str, threads: int) -> Any:
     return Conditions(device="cuda" if device == "cuda:0" else device, threads=threads)
 
 
-def _place(machine: str, question: Question) -> str:
-    return f"{machine}, {question.conditions.id}"
+def _place(machine: dict[str, Any], question: Question) -> str:
+    return f"{machine['cpu_model']} with {machine['cores']} cores, {question.conditions.id}"
 
 
 @contextmanager
