@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .errors import NormbenchError
 
-__all__ = ["explained", "write_all", "write_atomically"]
+__all__ = ["explained", "make_directory", "write_all", "write_atomically"]
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -41,3 +41,18 @@ def explained(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise NormbenchError(f"{what}: {error.strerror or error}; give a folder that can be read and written") from error
+
+
+def make_directory(what: str, root: Path, name: str) -> Path:
+    """Make a new folder of that name under `root`, or of the name and a number where it is taken, and return its path.
+
+    Raises NormbenchError that says what (such as "run") cannot be made there.
+    """
+    with explained(f"cannot make a {what} under {root}"):
+        root.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1000):
+            path = root / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return path
+    raise NormbenchError(f"cannot make a {what} under {root}: {name} and 998 more of that name are taken; choose another folder")

@@ -19,7 +19,7 @@ from .measure.plan import Plan
 from .measure.threads import available_cores, validate_threads
 from .store import DEFAULT_ROOT, LATEST, read_run
 
-__all__ = ["Request", "make_cases", "make_request", "split"]
+__all__ = ["Request", "cases_by_id", "make_cases", "make_request", "one_device_name", "split"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -72,6 +72,16 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def cases_by_id(text: str) -> tuple[Case, ...]:
+    """Return the cases of comma-separated ids, each once. Raises UsageError for one that is none."""
+    return tuple(dict.fromkeys(Case.from_id(part) for part in split(text)))
+
+
+def one_device_name(device: str) -> str:
+    """Return the name that a device goes by: one device must have one, or its records would never be compared."""
+    return "cuda" if device == "cuda:0" else device
+
+
 def _members(kind: type[_E], text: str, option: str) -> tuple[_E, ...]:
     known = [member.value for member in kind]
     for word in split(text):
@@ -85,7 +95,7 @@ def _members(kind: type[_E], text: str, option: str) -> tuple[_E, ...]:
 def make_cases(choices: Choices) -> tuple[tuple[Case, ...], str]:
     """Return the cases that the words ask for and a label for the run. Raises UsageError naming the first word that does not fit."""
     if choices.case:
-        return tuple(dict.fromkeys(Case.from_id(text) for text in split(choices.case))), "cases"
+        return cases_by_id(choices.case), "cases"
     chosen = find_grid(choices.grid)
     cases = expand(
         chosen,
@@ -112,8 +122,7 @@ def make_request(choices: Choices, *, command: Sequence[str]) -> Request:
             label=label,
             cases=cases,
             providers=tuple(split(choices.provider)),
-            # One device must have one name, or its records would never be compared.
-            device="cuda" if choices.device == "cuda:0" else choices.device,
+            device=one_device_name(choices.device),
             threads=choices.threads if choices.threads is not None else available_cores(),
             caches=_members(Cache, choices.cache, "cache"),
             pages=_members(Pages, choices.pages, "pages"),

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from .errors import NormbenchError, UsageError
-from .files import explained, write_all, write_atomically
+from .files import explained, make_directory, write_all, write_atomically
 from .record import Record, Role, decode_record, encode_record
 
 __all__ = ["DEFAULT_ROOT", "LATEST", "RUN_SCHEMA_VERSION", "Run", "RunInfo", "RunStatus", "RunWriter", "list_runs", "read_run"]
@@ -116,7 +116,7 @@ class RunWriter:
         Raises NormbenchError when it cannot be written.
         """
         now = datetime.now(UTC)
-        path = _make_directory(Path(root), f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_.]+', '-', label).strip('-.') or 'run'}")
+        path = make_directory("run", Path(root), f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_.]+', '-', label).strip('-.') or 'run'}")
         info = RunInfo(
             id=path.name,
             created_at=now.isoformat(timespec="seconds"),
@@ -293,14 +293,3 @@ def _repair(path: Path) -> None:
     if data and not data.endswith(b"\n"):
         lines, _ = _read_lines(path)
         write_atomically(path, b"".join(line + b"\n" for line in lines))
-
-
-def _make_directory(root: Path, name: str) -> Path:
-    with explained(f"cannot make a run under {root}"):
-        root.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            path = root / (name if number == 1 else f"{name}-{number}")
-            with contextlib.suppress(FileExistsError):
-                path.mkdir()
-                return path
-    raise NormbenchError(f"cannot make a run under {root}: {name} and 998 more of that name are taken; choose another folder")

@@ -76,16 +76,15 @@ def check(
 def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, values: str, layout: str) -> list[Examination]:
     """Return what the words ask for. Raises UsageError naming the first word that does not fit."""
     from ..adversary import Layout, Values
-    from ..case import Case, DType, Pass
+    from ..case import DType, Pass
     from ..checkup.plan import of_cases, of_shapes
     from ..grids import NORM_LABELS
     from ..grids import grid as find_grid
-    from ..request import split
+    from ..request import cases_by_id
 
     chosen_values, chosen_layouts = _members(Values, values, "values"), _members(Layout, layout, "layout")
     if case:
-        cases = list(dict.fromkeys(Case.from_id(text) for text in split(case)))
-        found = of_cases(cases, values=chosen_values, layouts=chosen_layouts)
+        found = of_cases(cases_by_id(case), values=chosen_values, layouts=chosen_layouts)
     else:
         found = of_shapes(
             find_grid(grid).shapes,

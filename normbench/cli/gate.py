@@ -12,7 +12,7 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
-from .show import AsJson, console
+from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
     from ..gate.conduct import Observer, Question
@@ -136,8 +136,9 @@ def _trees(base: str, base_dir: Path | None, head: Path, *, one_tree: bool) -> I
 
 def _conditions(device: str, threads: int) -> Any:
     from ..case import Conditions
+    from ..request import one_device_name
 
-    return Conditions(device="cuda" if device == "cuda:0" else device, threads=threads)
+    return Conditions(device=one_device_name(device), threads=threads)
 
 
 def _place(machine: dict[str, Any], question: Question) -> str:
@@ -178,18 +179,11 @@ def _watched(question: Question, archive: Any) -> Iterator[Observer]:
 
 
 def _show(outcome: Outcome, path: Path) -> None:
-    from rich.table import Table
-
     from ..gate.markdown import COLUMNS, rows
 
     screen = console()
     screen.print(outcome.sentence, markup=False, highlight=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold")
-    for row in rows(outcome):
-        table.add_row(*row)
-    screen.print(table)
+    screen.print(table_of(COLUMNS, rows(outcome)))
     for one in outcome.cases:
         if not one.decision.verdict.is_compared:
             screen.print(f"{one.case}: {one.decision.reason}", markup=False, highlight=False, soft_wrap=True)

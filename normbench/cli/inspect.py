@@ -12,7 +12,7 @@ import typer
 from ..choices import HELP
 from ..errors import UsageError
 from ..inspection.scope import ARCHITECTURES, COLS, CONVENTIONS, DTYPES, NORMS, PASSES, ROWS
-from .show import EXIT_FAILED, AsJson, console, print_json
+from .show import EXIT_FAILED, AsJson, console, print_json, table_of
 
 if TYPE_CHECKING:
     from ..case import Case
@@ -71,12 +71,11 @@ def inspect(
 
 def _cases(case: str, norm: str, pass_: str, dtype: str, convention: str, cols: str, rows: int) -> tuple[Case, ...]:
     """Return the cases that the words ask for. Raises UsageError naming the first that does not fit."""
-    from ..case import Case
     from ..inspection.survey import cases_in_scope
-    from ..request import split
+    from ..request import cases_by_id, split
 
     if case:
-        return tuple(dict.fromkeys(Case.from_id(text) for text in split(case)))
+        return cases_by_id(case)
     for width in split(cols):
         if not width.isdecimal():
             raise UsageError(f"cols {width!r} is no width: give whole numbers such as 4096,8192")
@@ -129,17 +128,11 @@ def _show(found: Inspection, broken: list[Breach], *, budget: bool, as_json: boo
 def _print_table(rows: list[dict[str, str]]) -> None:
     """Print rows as a table; in a file or a pipe, which have no width, every row is one line."""
     from rich.console import Console
-    from rich.table import Table
 
     if not rows:
         return
-    table = Table(box=None, pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
     terminal = console()
-    (terminal if terminal.is_terminal else Console(width=UNLIMITED)).print(table)
+    (terminal if terminal.is_terminal else Console(width=UNLIMITED)).print(table_of(rows[0], [row.values() for row in rows]))
 
 
 def _show_difference(before: Path, after: Path, *, as_json: bool) -> None:

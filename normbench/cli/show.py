@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "AsJson", "console", "plain", "print_json", "show_rows"]
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "AsJson", "console", "plain", "print_json", "show_rows", "table_of"]
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -32,6 +33,11 @@ def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> 
     if as_json:
         print_json(rows)
         return
+    console().print(table_of(columns, [[row[column] for column in columns] for row in rows]))
+
+
+def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Any:
+    """Return rows as a plain table for a rich console."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -40,5 +46,5 @@ def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> 
         table.add_column(column, overflow="fold")
     for row in rows:
         # What stands in brackets is text, such as the extra in a pip command, and no markup.
-        table.add_row(*(escape(str(row[column])) for column in columns))
-    console().print(table)
+        table.add_row(*(escape(str(value)) for value in row))
+    return table

@@ -10,15 +10,14 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError
-from ..files import explained, write_all, write_atomically
+from ..files import explained, make_directory, write_all, write_atomically
 from .decide import Decision, Supply, decide
 from .outcome import Outcome, to_json
 from .policy import Policy
 from .standing import BlockSamples
 
-__all__ = ["DEFAULT_ROOT", "Archive", "read_blocks", "replay"]
+__all__ = ["Archive", "read_blocks", "replay"]
 
-DEFAULT_ROOT = Path(".normbench/gates")
 _ABOUT, _BLOCKS, _OUTCOME = "gate.json", "blocks.jsonl", "outcome.json"
 
 
@@ -26,16 +25,8 @@ class Archive:
     """Write one gate run into a new folder under `root`. Close it, or use it as a context manager."""
 
     def __init__(self, root: Path, about: dict[str, Any]) -> None:
-        with explained(f"the gate's folder under {root} cannot be made"):
-            root.mkdir(parents=True, exist_ok=True)
-            stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
-            for serial in range(1000):
-                self.path = root / (stamp if not serial else f"{stamp}-{serial}")
-                try:
-                    self.path.mkdir()
-                except FileExistsError:
-                    continue
-                break
+        self.path = make_directory("gate run", root, f"{datetime.now(UTC):%Y%m%dT%H%M%S}")
+        with explained(f"{self.path} cannot be written"):
             write_atomically(self.path / _ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2))
             self._blocks = os.open(self.path / _BLOCKS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 

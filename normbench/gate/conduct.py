@@ -18,8 +18,8 @@ from ..case import Cache, Conditions, Pages
 from ..errors import NormbenchError
 from ..measure.block import BlockResult, BlockTask
 from ..measure.checking import CheckResult, CheckTask
-from ..measure.pages import WITHOUT_THREAD_CACHE
 from ..measure.plan import Plan, Schedule
+from ..measure.servers import server_environment
 from ..measure.worker import Worker
 from ..record import Status
 from .decide import Decision, Supply, Verdict, decide, decide_once
@@ -110,9 +110,7 @@ class _Run:
             prepared=tuple(prepared),
             seed=question.seed,
         )
-        environment = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        if question.conditions.device == "cpu":
-            environment |= {"CUDA_VISIBLE_DEVICES": "", **WITHOUT_THREAD_CACHE}
+        environment = server_environment(question.conditions.device)
         worker = Worker(setup=_SET_UP, setup_argument=setup, environment=environment, log=question.log)
         self._worker = self._open.enter_context(worker)
         return worker

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from .flips import Location, flip_p, locate, shift_found
 from .policy import Policy, thresholds
 
-__all__ = ["Better", "Decision", "Supply", "Verdict", "block_log", "decide", "decide_once", "detectable_slowdown", "log_ratio"]
+__all__ = ["Better", "Decision", "Supply", "Verdict", "block_log", "decide", "decide_once", "detectable_slowdown", "log_ratio", "percent"]
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0
@@ -177,7 +177,7 @@ def _change(policy: Policy, costs: Sequence[float], location: Location, limit: f
     """Return the change that the costs show at this threshold, if any."""
     for sign, verdict, word in ((1, Verdict.REGRESSION, "worse"), (-1, Verdict.IMPROVEMENT, "better")):
         if sign * location.centre > log1p(policy.margin) and _p(policy, costs, sign) <= limit:
-            return verdict, f"{word} by more than {_percent(policy.margin)}"
+            return verdict, f"{word} by more than {percent(policy.margin)}"
     return None
 
 
@@ -209,9 +209,9 @@ def _for_good(policy: Policy, costs: Sequence[float], cases: int) -> tuple[Verdi
         return Verdict.NOT_GATEABLE, f"{len(costs)} blocks can show no change at this error rate; give it more time"
     if location.centre >= log1p(found):
         # Were the blocks as they seem, this would have been significant: some of them say the opposite.
-        return Verdict.NOT_GATEABLE, f"blocks contradict each other: worse by {_percent(expm1(location.centre))} in most, not in all"
+        return Verdict.NOT_GATEABLE, f"blocks contradict each other: worse by {percent(expm1(location.centre))} in most, not in all"
     if found > policy.detectable:
-        return Verdict.NOT_GATEABLE, f"too noisy: a slow-down below {_percent(found)} could go unseen"
+        return Verdict.NOT_GATEABLE, f"too noisy: a slow-down below {percent(found)} could go unseen"
     return Verdict.PASS, "no change shown"
 
 
@@ -244,5 +244,6 @@ def _ratio(value: float) -> float | None:
     return exp(value) if abs(value) < LARGEST_LOG else None
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share as a verdict says it: `2 %`, `0.35 %`, with two significant digits."""
     return f"{100 * share:.2g} %"

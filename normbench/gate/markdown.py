@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .decide import Decision, Verdict
+from ..report.units import DASH
+from .decide import Verdict
 from .outcome import CaseResult, Outcome
 
-__all__ = ["COLUMNS", "DASH", "markdown", "rows"]
+__all__ = ["COLUMNS", "markdown", "rows"]
 
 COLUMNS = ("case", "head / base", "95 % interval", "verdict", "smallest change found", "blocks")
-DASH = "\u2013"
 _FIRST = (
     Verdict.WRONG,
     Verdict.FAILED,
@@ -43,7 +43,7 @@ def markdown(outcome: Outcome, *, base: str, head: str, machine: str) -> str:
     lines = [f"**{outcome.sentence}**", "", f"head {head} against base {base}, on {machine}.", ""]
     lines += [f"| {' | '.join(COLUMNS)} |", "| --- | --: | --: | --- | --: | --: |"]
     lines += [f"| {' | '.join(row)} |" for row in rows(outcome)]
-    reasons = [f"- {one.case}: {one.decision.reason}" for one in outcome.cases if _needs_reason(one.decision)]
+    reasons = [f"- {one.case}: {one.decision.reason}" for one in outcome.cases if not one.decision.verdict.is_compared]
     lines += [""] * bool(reasons) + reasons
     lines += ["", *(f"- {note}" for note in outcome.notes)] if outcome.notes else []
     policy = outcome.policy
@@ -53,7 +53,3 @@ def markdown(outcome: Outcome, *, base: str, head: str, machine: str) -> str:
         f"{100 * policy.error_rate:g} %. Above 1 is slower. Both versions took turns call by call on the same tensors.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _needs_reason(decision: Decision) -> bool:
-    return decision.verdict not in (Verdict.PASS, Verdict.REGRESSION, Verdict.IMPROVEMENT)

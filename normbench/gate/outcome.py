@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
-from .decide import Decision, Verdict
+from .decide import Decision, Verdict, percent
 from .policy import Policy
 
 __all__ = ["CaseResult", "ExitCode", "Outcome", "RunEnd", "conclude", "to_json"]
@@ -127,7 +127,7 @@ def _judged(outcome: Outcome) -> tuple[ExitCode, str]:
         return ExitCode.INVALID, "Invalid: nothing was compared, which is no pass."
     if unheld:
         return ExitCode.INVALID, f"Invalid: {_count(unheld, 'control')} could not be compared with itself: {_names(unheld)}."
-    return ExitCode.PASS, f"Pass: none of {_count(compared)} got worse by more than {_percent(outcome.policy.margin)}{_seen(compared)}."
+    return ExitCode.PASS, f"Pass: none of {_count(compared)} got worse by more than {percent(outcome.policy.margin)}{_seen(compared)}."
 
 
 def _asides(outcome: Outcome) -> list[str]:
@@ -169,7 +169,7 @@ def _left(undecided: Sequence[CaseResult]) -> str:
 def _seen(compared: Sequence[CaseResult]) -> str:
     limits = [one.decision.smallest_detectable for one in compared if one.decision.smallest_detectable is not None]
     return (
-        f"; a slow-down of {_percent(max(limits))} would have been found in any of them" if limits and len(limits) == len(compared) else ""
+        f"; a slow-down of {percent(max(limits))} would have been found in any of them" if limits and len(limits) == len(compared) else ""
     )
 
 
@@ -184,7 +184,3 @@ def _count(results: Sequence[CaseResult], noun: str = "case") -> str:
 
 def _verb(results: Sequence[CaseResult], one: str, many: str) -> str:
     return one if len(results) == 1 else many
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from ..registry import NormFunction
 from .arms import Arm, SideBySide
 from .trees import Tree
 
-__all__ = ["CONTROL", "Candidate", "Setup", "describe_arms", "set_up_arms"]
+__all__ = ["CONTROL", "Candidate", "Setup", "set_up_arms"]
 
 CONTROL = "control"
 """Spec of the pair that depends on neither tree: the same function of PyTorch's twice."""
@@ -138,9 +137,3 @@ def _prepare(candidate: Candidate, setup: Setup) -> None:
             call = make_call(own, function)
             for _ in range(2):
                 call()
-
-
-def describe_arms(specs: tuple[tuple[str, str], ...], emit: Callable[[Any], None]) -> None:
-    """Emit, for each pair of specs, how the code of its arms differs."""
-    for base_spec, head_spec in specs:
-        emit(_side_by_side[-1].pair(base_spec, head_spec).difference())

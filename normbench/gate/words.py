@@ -9,6 +9,7 @@ from ..case import Case
 from ..errors import UsageError
 from ..grids import DEFAULT_NORMS, expand
 from ..grids import grid as find_grid
+from ..request import cases_by_id
 from .process import CONTROL, Candidate
 
 __all__ = ["candidates", "cases_of", "controls", "seconds", "share"]
@@ -38,7 +39,7 @@ def seconds(text: str, option: str) -> float:
 def cases_of(text: str, *, norms: Sequence[str] = DEFAULT_NORMS, passes: Sequence[str], dtypes: Sequence[str]) -> list[Case]:
     """Read case ids separated by commas, the name of a grid, or shapes such as 4x128x512,8x1024."""
     if "/" in text:
-        return list(dict.fromkeys(Case.from_id(part.strip()) for part in text.split(",") if part.strip()))
+        return list(cases_by_id(text))
     return expand(find_grid(text), norms=norms, passes=passes, dtypes=dtypes)
 
 

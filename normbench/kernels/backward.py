@@ -40,11 +40,12 @@ def _load_gradients(
     CENTRED: tl.constexpr,
     CONVENTION: tl.constexpr,
     WORKING: tl.constexpr,
+    ALIGN: tl.constexpr,
     EVICT: tl.constexpr,
 ):
     """Load a tile and return dy, xhat and g = dy * factor in the working precision; masked lanes are 0."""
-    dy = load_tile(dy_ptr, row, col, mask, dy_stride, EVICT).to(WORKING)
-    hidden = load_tile(hidden_ptr, row, col, mask, hidden_stride, EVICT).to(WORKING)
+    dy = load_tile(dy_ptr, row, col, mask, dy_stride, ALIGN, EVICT).to(WORKING)
+    hidden = load_tile(hidden_ptr, row, col, mask, hidden_stride, ALIGN, EVICT).to(WORKING)
     xhat = centre(hidden, mean, mask, CENTRED) * rstd[:, None]
     g = dy
     if weight_ptr is not None:
@@ -68,6 +69,7 @@ def _store_dx(
     dresidual_out_stride,
     CENTRED: tl.constexpr,
     WORKING: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):
     """Store a tile of dx, rounded once, with the gradient of the residual's sum added."""
     dx = g - xhat * c2[:, None]
@@ -75,7 +77,7 @@ def _store_dx(
         dx -= c1[:, None]
     dx *= rstd[:, None]
     if dresidual_out_ptr is not None:
-        dx += load_tile(dresidual_out_ptr, row, col, mask, dresidual_out_stride, "evict_first").to(WORKING)
+        dx += load_tile(dresidual_out_ptr, row, col, mask, dresidual_out_stride, ALIGN, "evict_first").to(WORKING)
     tl.store(dx_ptr + row[:, None] * N + col[None, :], dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
@@ -133,11 +135,12 @@ def norm_backward(
             col,
             mask,
             N,
-            dy_stride.to(tl.int64) * ALIGN,
-            hidden_stride.to(tl.int64) * ALIGN,
+            dy_stride,
+            hidden_stride,
             CENTRED,
             CONVENTION,
             WORKING,
+            ALIGN,
             "evict_first",
         )
         if c2_ptr is None:
@@ -146,9 +149,7 @@ def norm_backward(
         else:
             c1 = load_statistic(c1_ptr, row, M)
             c2 = load_statistic(c2_ptr, row, M)
-        _store_dx(
-            dx_ptr, dresidual_out_ptr, g, xhat, rstd, c1, c2, row, col, mask, N, dresidual_out_stride.to(tl.int64) * ALIGN, CENTRED, WORKING
-        )
+        _store_dx(dx_ptr, dresidual_out_ptr, g, xhat, rstd, c1, c2, row, col, mask, N, dresidual_out_stride, CENTRED, WORKING, ALIGN)
         if dweight_ptr is not None:
             dweight += _weight_terms(dy, xhat, hidden_ptr.dtype.element_ty, WORKING, CONVENTION)
         if dbias_ptr is not None:
@@ -199,11 +200,12 @@ def norm_backward_projections(
             col,
             (col < N)[None, :],
             N,
-            dy_stride.to(tl.int64) * ALIGN,
-            hidden_stride.to(tl.int64) * ALIGN,
+            dy_stride,
+            hidden_stride,
             CENTRED,
             CONVENTION,
             WORKING,
+            ALIGN,
             "evict_last",
         )
         c1 += g

@@ -47,9 +47,7 @@ def norm_forward(
     row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)
     mask = (row < M)[:, None] & (col < N)[None, :]
-    stored = load_hidden(
-        x_ptr, residual_ptr, row, col, mask, x_stride.to(tl.int64) * ALIGN, residual_stride.to(tl.int64) * ALIGN, WORKING, "evict_first"
-    )
+    stored = load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, ALIGN, WORKING, "evict_first")
     out = row[:, None] * N + col[None, :]
     if residual_ptr is not None:
         tl.store(residual_out_ptr + out, stored, mask=mask)
@@ -100,9 +98,7 @@ def norm_forward_looped(
     for start in range(0, N, BLOCK_N):
         col = start + lane
         mask = (row < M)[:, None] & (col < N)[None, :]
-        stored = load_hidden(
-            x_ptr, residual_ptr, row, col, mask, x_stride.to(tl.int64) * ALIGN, residual_stride.to(tl.int64) * ALIGN, WORKING, "evict_last"
-        )
+        stored = load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, ALIGN, WORKING, "evict_last")
         if residual_ptr is not None:
             tl.store(residual_out_ptr + row[:, None] * N + col[None, :], stored, mask=mask)
         hidden = stored.to(WORKING)
@@ -126,9 +122,7 @@ def norm_forward_looped(
     for start in range(0, N, BLOCK_N):
         col = start + lane
         mask = (row < M)[:, None] & (col < N)[None, :]
-        stored = load_hidden(
-            x_ptr, residual_ptr, row, col, mask, x_stride.to(tl.int64) * ALIGN, residual_stride.to(tl.int64) * ALIGN, WORKING, "evict_first"
-        )
+        stored = load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, ALIGN, WORKING, "evict_first")
         xhat = centre(stored.to(WORKING), mean, mask, CENTRED) * rstd[:, None]
         y = scale_and_shift(xhat, weight_ptr, bias_ptr, col, N, y_ptr.dtype.element_ty, WORKING, CONVENTION)
         tl.store(y_ptr + row[:, None] * N + col[None, :], y, mask=mask)

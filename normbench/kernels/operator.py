@@ -5,6 +5,7 @@ The operators live in a namespace named after this module, so that two copies of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from ..errors import NormbenchError
-from .calls import Backward, Forward, run_backward, run_forward
+from .calls import Forward, run_backward, run_forward
 from .rows import working_dtype
 
 __all__ = ["backward_operator", "forward_operator", "norm"]
@@ -62,8 +63,7 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        gradients = _backward(*arguments)
-        return gradients.dx, gradients.dweight, gradients.dbias
+        return _backward(*arguments)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -80,18 +80,8 @@ class _Norm(torch.autograd.Function):
         return done.y, done.residual_out
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        dy, dresidual_out = upstream
-        hidden, weight, mean, rstd = ctx.saved_tensors
-        needs_x, needs_weight, needs_bias, needs_residual = ctx.needs_input_grad[:4]
-        dtypes = (ctx.weight_dtype if needs_weight else None, ctx.bias_dtype if needs_bias else None)
-        arguments = (dy, dresidual_out, hidden, weight, mean, rstd, ctx.name, ctx.convention, *dtypes)
-        if torch.is_grad_enabled():
-            dx, dweight, dbias = _Gradients.apply(*arguments)  # type: ignore[no-untyped-call]
-        else:
-            gradients = _backward(*arguments)
-            dx, dweight, dbias = gradients.dx, gradients.dweight, gradients.dbias
-        return dx if needs_x else None, dweight, dbias, dx if needs_residual else None, None, None, None
+    def backward(ctx: Any, dy: Tensor | None, dresidual_out: Tensor | None) -> tuple[Tensor | None, ...]:
+        return _input_gradients(ctx, dy, dresidual_out, _Gradients.apply if torch.is_grad_enabled() else _backward)
 
 
 def _save(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, done: Forward, name: str, convention: str) -> None:
@@ -114,13 +104,14 @@ def _backward(
     convention: str,
     dweight_dtype: torch.dtype | None,
     dbias_dtype: torch.dtype | None,
-) -> Backward:
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Compute dx, dweight and dbias; the last two are None where no dtype asks for them."""
     if dy is None:
         # Only the sum was used downstream: y contributes nothing, not even where rstd is not finite.
         dx = hidden.new_zeros(hidden.shape) if dresidual_out is None else dresidual_out.clone(memory_format=torch.contiguous_format)
         sums = [None if dtype is None else hidden.new_zeros(hidden.shape[-1], dtype=dtype) for dtype in (dweight_dtype, dbias_dtype)]
-        return Backward(dx=dx, dweight=sums[0], dbias=sums[1])
-    return run_backward(
+        return dx, sums[0], sums[1]
+    done = run_backward(
         dy,
         dresidual_out,
         hidden,
@@ -131,6 +122,28 @@ def _backward(
         convention=convention,
         dweight_dtype=dweight_dtype,
         dbias_dtype=dbias_dtype,
+    )
+    return done.dx, done.dweight, done.dbias
+
+
+def _input_gradients(
+    ctx: Any, dy: Tensor | None, dresidual_out: Tensor | None, differentiate: Callable[..., tuple[Tensor | None, ...]]
+) -> tuple[Tensor | None, ...]:
+    """Return a gradient for each argument of the forward, by `differentiate`, from what `_save` kept."""
+    hidden, weight, mean, rstd = ctx.saved_tensors
+    needs_x, needs_weight, needs_bias, needs_residual = ctx.needs_input_grad[:4]
+    dtypes = (ctx.weight_dtype if needs_weight else None, ctx.bias_dtype if needs_bias else None)
+    # The operator's empty stand-in for an absent sum may come back with an empty gradient.
+    dresidual_out = dresidual_out if ctx.has_residual else None
+    dx, dweight, dbias = differentiate(dy, dresidual_out, hidden, weight, mean, rstd, ctx.name, ctx.convention, *dtypes)
+    return (
+        dx if needs_x else None,
+        dweight if needs_weight else None,
+        dbias if needs_bias else None,
+        dx if needs_residual else None,
+        None,
+        None,
+        None,
     )
 
 
@@ -179,8 +192,9 @@ def backward_operator(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute dx, dweight and dbias; the last two are empty where no dtype asks for them."""
     mean_or_none = mean if name == "layer_norm" else None
-    done = _backward(dy, dresidual_out, hidden, weight, mean_or_none, rstd, name, convention, dweight_dtype, dbias_dtype)
-    return done.dx, _present(done.dweight, hidden), _present(done.dbias, hidden)
+    arguments = (dy, dresidual_out, hidden, weight, mean_or_none, rstd, name, convention, dweight_dtype, dbias_dtype)
+    dx, dweight, dbias = _backward(*arguments)
+    return dx, _present(dweight, hidden), _present(dbias, hidden)
 
 
 @backward_operator.register_fake
@@ -209,21 +223,7 @@ def _set_up_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...
 
 
 def _differentiate(ctx: Any, dy: Tensor | None, dresidual_out: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    hidden, weight, mean, rstd = ctx.saved_tensors
-    needs_x, needs_weight, needs_bias, needs_residual = ctx.needs_input_grad[:4]
-    dtypes = (ctx.weight_dtype if needs_weight else None, ctx.bias_dtype if needs_bias else None)
-    # The empty stand-in for an absent sum may come back with an empty gradient.
-    dresidual_out = dresidual_out if ctx.has_residual else None
-    dx, dweight, dbias = backward_operator(dy, dresidual_out, hidden, weight, mean, rstd, ctx.name, ctx.convention, *dtypes)
-    return (
-        dx if needs_x else None,
-        dweight if needs_weight else None,
-        dbias if needs_bias else None,
-        dx if needs_residual else None,
-        None,
-        None,
-        None,
-    )
+    return _input_gradients(ctx, dy, dresidual_out, backward_operator)
 
 
 forward_operator.register_autograd(_differentiate, setup_context=_set_up_context)

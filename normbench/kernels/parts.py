@@ -12,17 +12,22 @@ __all__ = ["centre", "factor_of", "load_hidden", "load_statistic", "load_tile", 
 
 
 @triton.jit
-def load_tile(pointer, row, col, mask, stride, EVICT: tl.constexpr):
-    """Load a tile of rows `stride` elements apart; masked lanes are 0. `row` is int64: row times stride may pass 2**31."""
-    return tl.load(pointer + row[:, None] * stride + col[None, :], mask=mask, other=0.0, eviction_policy=EVICT)
+def load_tile(pointer, row, col, mask, stride, ALIGN: tl.constexpr, EVICT: tl.constexpr):
+    """Load a tile of rows `stride` times ALIGN elements apart; masked lanes are 0.
+
+    A single row may be 2**31 elements from the next, and row times that may be anything: both are int64.
+    """
+    return tl.load(pointer + row[:, None] * (stride.to(tl.int64) * ALIGN) + col[None, :], mask=mask, other=0.0, eviction_policy=EVICT)
 
 
 @triton.jit
-def load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, WORKING: tl.constexpr, EVICT: tl.constexpr):
+def load_hidden(
+    x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, ALIGN: tl.constexpr, WORKING: tl.constexpr, EVICT: tl.constexpr
+):
     """Load a tile of x, or of x + residual rounded once to the dtype of x; masked lanes are 0."""
-    hidden = load_tile(x_ptr, row, col, mask, x_stride, EVICT)
+    hidden = load_tile(x_ptr, row, col, mask, x_stride, ALIGN, EVICT)
     if residual_ptr is not None:
-        residual = load_tile(residual_ptr, row, col, mask, residual_stride, EVICT)
+        residual = load_tile(residual_ptr, row, col, mask, residual_stride, ALIGN, EVICT)
         hidden = (hidden.to(WORKING) + residual.to(WORKING)).to(x_ptr.dtype.element_ty)
     return hidden
 

@@ -10,9 +10,20 @@ from typing import Any
 from .pages import WITHOUT_THREAD_CACHE
 from .worker import Worker
 
-__all__ = ["Servers"]
+__all__ = ["Servers", "server_environment"]
 
 _SETUP = f"{__package__}.process:set_up_server"
+
+
+def server_environment(device: str) -> dict[str, str]:
+    """Return what a process that measures on a device needs in its environment, set before torch is imported."""
+    # Compiling in worker processes of its own would outlive the task that asked for it.
+    environment = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if device == "cpu":
+        # With a GPU in sight autograd starts threads, and threads do not survive a fork.
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+        environment |= WITHOUT_THREAD_CACHE
+    return environment
 
 
 class Servers:
@@ -24,12 +35,7 @@ class Servers:
         self._timeout_s = timeout_s
         self._open = ExitStack()
         self._workers: dict[bool, Worker] = {}
-        # Compiling in worker processes of its own would outlive the task that asked for it.
-        self._environment = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        if device == "cpu":
-            # With a GPU in sight autograd starts threads, and threads do not survive a fork.
-            self._environment["CUDA_VISIBLE_DEVICES"] = ""
-            self._environment |= WITHOUT_THREAD_CACHE
+        self._environment = server_environment(device)
 
     def run(self, task: str, argument: Any, *, interpreter: bool = False) -> Iterator[Any]:
         """Run `module:function` in a fresh fork and yield what it emits; with `interpreter`, where Triton interprets its kernels."""

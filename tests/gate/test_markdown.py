@@ -1,9 +1,10 @@
 """The outcome as a table."""
 
 from normbench.gate.decide import Decision, Verdict
-from normbench.gate.markdown import COLUMNS, DASH, markdown, rows
+from normbench.gate.markdown import COLUMNS, markdown, rows
 from normbench.gate.outcome import CaseResult, conclude
 from normbench.gate.policy import Policy
+from normbench.report.units import DASH
 
 
 def result(case, verdict, **fields):
