@@ -50,6 +50,7 @@ CLOCKS = {
     "measure.overhead": "times empty calls the way other tools do",
     "gate.conduct": "counts the budget",
     "gate.archive": "names gate runs with the date",
+    "gate.trials": "names validations and stamps their runs with the date",
     "run": "stamps records that were never reached with the date",
     "store": "names and stamps runs with the date",
 }

@@ -15,6 +15,7 @@ from .inspect import inspect
 from .listing import env, listing
 from .run import report, run
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from .validate import validate
 
 __all__ = ["app", "main"]
 
@@ -41,7 +42,10 @@ app.command()(check)
 app.add_typer(listing, name="list")
 app.command()(env)
 app.command()(inspect)
-app.command()(gate)
+gates = typer.Typer(rich_markup_mode=None)
+gates.callback(invoke_without_command=True)(gate)
+gates.command()(validate)
+app.add_typer(gates, name="gate")
 
 
 def main() -> None:

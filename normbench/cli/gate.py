@@ -23,6 +23,7 @@ __all__ = ["gate"]
 
 
 def gate(
+    context: typer.Context,
     base: Annotated[str, typer.Option(help="Git ref that head is compared with: a branch, a tag or a commit.")] = "",
     base_dir: Annotated[Path | None, typer.Option(help="Folder that head is compared with, instead of a ref.")] = None,
     head: Annotated[Path, typer.Option(help="Folder of the version to be judged.")] = Path("."),
@@ -45,6 +46,8 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Compare this checkout with a base; exit 0: pass, 1: slower or wrong, 3: invalid, 4: missing. Runs the base's code."""
+    if context.invoked_subcommand is not None:
+        return
     from ..gate.archive import Archive
     from ..gate.conduct import Question, conduct
     from ..gate.markdown import markdown as as_markdown
