@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -23,10 +24,17 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
+WIDTH_OF_A_FILE = 200
+"""Columns where output goes to a file, a pipe or a CI log, none of which has a width: at rich's 80 a case's id breaks over lines."""
+
+
 def console() -> Any:
     from rich.console import Console
 
-    return Console()
+    found = Console()
+    if not found.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        found.width = WIDTH_OF_A_FILE
+    return found
 
 
 def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> None:
