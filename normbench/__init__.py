@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import nn
+    from . import models, nn
     from .case import Case, Conditions
     from .errors import NormbenchError, UsageError
     from .frame import load
     from .functional import apply
     from .registry import provider
 
-__all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "apply", "load", "nn", "provider"]
+__all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "apply", "load", "models", "nn", "provider"]
 
 # Names are imported on first use: `normbench --help` and a plain pytest run must not pay for pandas or torch.
 _HOMES = {
@@ -25,6 +25,7 @@ _HOMES = {
     "UsageError": ".errors",
     "apply": ".functional",
     "load": ".frame",
+    "models": ".models",
     "nn": ".nn",
     "provider": ".registry",
 }

@@ -15,12 +15,12 @@ import msgspec
 
 from .errors import UsageError
 
-__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Pass", "Tier"]
+__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Pass", "Tier", "member"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
 
-def _member(kind: type[_E], value: str, what: str) -> _E:
+def member(kind: type[_E], value: str, what: str) -> _E:
     """Return the member of an enum with a value. Raises UsageError that lists what there is."""
     try:
         return kind(value)
@@ -98,14 +98,13 @@ class Pages(StrEnum):
     FRESH = "fresh"
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
-    """Describe one norm computation, independent of provider, device and machine.
+class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}, tag_field="tier", tag=Tier.OP.value):
+    """Describe one norm computation, independent of provider, device and machine: a case of the op tier.
 
     `shape` is that of x; the norm runs over its last dimension. `weight_dtype` None means no weight.
     `residual` means y = norm(x + residual), with the sum as a second output.
     """
 
-    tier: Tier = Tier.OP
     norm: Norm
     pass_: Pass
     shape: tuple[int, ...]
@@ -124,7 +123,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
         shape: tuple[int, ...],
         dtype: DType | str,
         *,
-        tier: Tier | str = Tier.OP,
         residual: bool = False,
         weight: bool = True,
         weight_dtype: DType | str | None = None,
@@ -136,7 +134,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
 
         Raises UsageError for an unknown word or an impossible combination.
         """
-        norm, dtype = _member(Norm, norm, "norm"), _member(DType, dtype, "dtype")
+        norm, dtype = member(Norm, norm, "norm"), member(DType, dtype, "dtype")
         if weight_dtype is not None and not weight:
             raise UsageError(f"weight dtype {str(weight_dtype)!r} without a weight: leave one of the two out")
         try:
@@ -144,17 +142,16 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
         except TypeError:
             raise UsageError(f"shape {shape!r} is not a shape: its sizes must be whole numbers") from None
         case = cls(
-            tier=_member(Tier, tier, "tier"),
             norm=norm,
-            pass_=_member(Pass, pass_, "pass"),
+            pass_=member(Pass, pass_, "pass"),
             shape=sizes,
             dtype=dtype,
-            weight_dtype=_member(DType, weight_dtype or dtype, "weight dtype") if weight else None,
+            weight_dtype=member(DType, weight_dtype or dtype, "weight dtype") if weight else None,
             bias=(norm is Norm.LAYER_NORM and weight) if bias is None else bias,
             residual=residual,
             # Adding 0 turns -0.0, which would have an id of its own, into 0.0.
             eps=norm.default_eps if eps is None else float(eps) + 0.0,
-            convention=_member(Convention, convention, "convention"),
+            convention=member(Convention, convention, "convention"),
         )
         case._validate()
         return case
@@ -168,6 +165,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
             raise UsageError("a bias without a weight is not supported: give both, or no bias")
         if self.convention is not Convention.TORCH and self.norm is not Norm.RMS_NORM:
             raise UsageError(f"convention {self.convention.value!r} is defined for rms_norm only, not {self.norm.value}")
+
+    @property
+    def tier(self) -> Tier:
+        return Tier.OP
+
+    @property
+    def company(self) -> str:
+        """Return what the cases share that take turns with each other: providers of one case do, of different cases do not."""
+        return self.id
+
+    def arm(self, provider: str) -> str:
+        """Return the name of this case by a provider among those that take turns."""
+        return provider
 
     @property
     def rows(self) -> int:
@@ -219,6 +229,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
         if len(parts) < 5:
             raise UsageError(f"case id {text!r} has {len(parts)} parts; it needs at least tier/norm/pass/shape/dtype")
         tier, norm, pass_, shape, dtype, *rest = parts
+        if tier != Tier.OP.value:
+            raise UsageError(f"case id {text!r}: tier {tier!r} is not {Tier.OP.value!r}, the tier of one call of one norm")
         if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", shape):
             raise UsageError(f"case id {text!r}: {shape!r} is not a shape such as 4x128x512")
         sizes = tuple(int(size) for size in shape.split("x"))
@@ -230,7 +242,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
                 raise UsageError(f"case id {text!r}: {part!r} contradicts or repeats an earlier part")
             options[name] = value
         try:
-            return cls.make(norm.removeprefix("add_"), pass_, sizes, dtype, tier=tier, residual=residual, **options)  # type: ignore[arg-type]
+            return cls.make(norm.removeprefix("add_"), pass_, sizes, dtype, residual=residual, **options)  # type: ignore[arg-type]
         except UsageError as error:
             raise UsageError(f"case id {text!r}: {error}") from None
 

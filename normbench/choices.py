@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HELP", "Choices", "fields", "option_name"]
+__all__ = ["DEFAULTS", "HELP", "Choices", "fields", "option_name"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """Hold the words as typed; lists are comma-separated. Every field has the name of its option."""
 
+    tier: str = "op"
     grid: str = "seed"
+    network: str = ""
+    preset: str = "tiny"
     case: str = ""
     provider: str = "eager,aten,compile,triton"
     norm: str = "layer_norm,rms_norm"
@@ -34,18 +37,21 @@ class Choices:
 DEFAULTS = Choices()
 
 HELP: Mapping[str, str] = {
-    "grid": "Shapes: a named grid (see `normbench list grids`) or shapes such as 4x128x512,8192x1024.",
-    "case": "Case ids (see `normbench list cases`) instead of grid, norm, pass and dtype.",
+    "tier": "op: one call of one norm. model: one pass of a whole network.",
+    "grid": "Shapes of the op tier: a named grid (see `normbench list grids`) or shapes such as 4x128x512,8192x1024.",
+    "network": "Networks of the model tier (see `normbench models list`), all of them when empty.",
+    "preset": "Sizes of the networks: tiny for two cores, full (real widths, fewer layers) for one large GPU.",
+    "case": "Case ids (see `normbench list cases`) instead of tier, grid, network, norm, pass and dtype.",
     "provider": "Who computes: names, or paths of .py files that define one.",
-    "norm": "layer_norm, rms_norm, add_layer_norm, add_rms_norm.",
-    "pass_": "forward, backward, forward_backward.",
+    "norm": "layer_norm, rms_norm, add_layer_norm, add_rms_norm. In the model tier all norms of a network are made to be of one kind.",
+    "pass_": "forward, backward, forward_backward; in the model tier inference and a training step without its optimiser.",
     "dtype": "float32, bfloat16, float16.",
     "weight_dtype": "Dtype of weight and bias; the dtype of x when empty.",
     "device": "cpu, cuda or cuda:N.",
     "threads": "CPU threads; the cores that affinity and quota allow when not given.",
     "cache": "warm: a call finds its tensors in cache. cold: the cache is flushed before every call.",
     "pages": "reused: outputs come from pages the allocator kept. fresh: from new ones (CPU). Both: reused,fresh.",
-    "budget": "Seconds of measuring per case, all its providers together: wall time of the measuring processes, checks apart.",
+    "budget": "Seconds of measuring per case, or network and pass, with all that takes turns: wall time of the processes, checks apart.",
     "seed": "Seed of inputs and of the order of turns.",
     "out": "Folder that runs are written to.",
     "resume": "Go on with this run (a path, a name, or latest).",

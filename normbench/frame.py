@@ -7,8 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from .model_case import ModelCase
+from .record import Role
 from .results import Result, derive_results
 from .store import LATEST, Run, read_run
+from .tiers import AnyCase
 from .traffic import flops
 
 __all__ = ["load"]
@@ -23,6 +26,8 @@ _COLUMNS = {
     "group": _TEXT,
     "case_id": _TEXT,
     "tier": _TEXT,
+    "network": _TEXT,
+    "preset": _TEXT,
     "norm": _TEXT,
     "pass": _TEXT,
     "shape": _TEXT,
@@ -70,6 +75,8 @@ _COLUMNS = {
     "nonfinite": _COUNT,
     "started_at": _TEXT,
     "seed": _COUNT,
+    "machine": _TEXT,
+    "node": _TEXT,
 }
 
 
@@ -88,7 +95,7 @@ def load(run: Run | Path | str = LATEST) -> pd.DataFrame:
 def _row(result: Result) -> dict[str, Any]:
     record = result.record
     case, conditions, memory, worst = record.case, record.conditions, record.memory, result.worst
-    return {
+    return _of_tier(case, is_provider=record.role is Role.PROVIDER and result.bytes_moved is not None) | {
         "key": record.key,
         "group": record.group,
         "case_id": record.case_id,
@@ -96,15 +103,8 @@ def _row(result: Result) -> dict[str, Any]:
         "norm": case.norm_label,
         "pass": case.pass_.value,
         "shape": case.shape_label,
-        "rows": case.rows,
-        "cols": case.cols,
         "numel": case.numel,
         "dtype": case.dtype.value,
-        "weight_dtype": case.weight_dtype.value if case.weight_dtype else None,
-        "bias": case.bias,
-        "residual": case.residual,
-        "eps": case.eps,
-        "convention": case.convention.value,
         "device": conditions.device,
         "threads": conditions.threads,
         "cache": conditions.cache.value,
@@ -126,7 +126,6 @@ def _row(result: Result) -> dict[str, Any]:
         "speedup_high": result.speedup.high if result.speedup else None,
         "speedup_missing": result.speedup_missing,
         "bytes_moved": result.bytes_moved,
-        "flops": flops(case) if result.bytes_moved is not None and record.role.value == "provider" else None,
         "gbps": result.gbps,
         "copy_gbps": result.copy_gbps,
         "copy_percent": 100 * result.copy_share if result.copy_share is not None else None,
@@ -140,4 +139,22 @@ def _row(result: Result) -> dict[str, Any]:
         "nonfinite": sum(one.nonfinite for one in record.accuracy) if record.accuracy else None,
         "started_at": record.started_at,
         "seed": record.seed,
+        "machine": record.machine,
+        "node": record.node,
+    }
+
+
+def _of_tier(case: AnyCase, *, is_provider: bool) -> dict[str, Any]:
+    """Return the columns that only cases of one tier have."""
+    if isinstance(case, ModelCase):
+        return {"network": case.network, "preset": case.preset}
+    return {
+        "rows": case.rows,
+        "cols": case.cols,
+        "weight_dtype": case.weight_dtype.value if case.weight_dtype else None,
+        "bias": case.bias,
+        "residual": case.residual,
+        "eps": case.eps,
+        "convention": case.convention.value,
+        "flops": flops(case) if is_provider else None,
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from .case import Case, Convention, DType, Norm, Pass, Tier
+from .case import Case, Convention, DType, Norm, Pass
 from .errors import UsageError
 
 __all__ = ["DEFAULT_DTYPES", "DEFAULT_NORMS", "DEFAULT_PASSES", "GRIDS", "NORM_LABELS", "Grid", "GridShape", "expand", "grid"]
@@ -206,7 +206,6 @@ def expand(
     norms: Iterable[str] = DEFAULT_NORMS,
     passes: Iterable[Pass | str] = DEFAULT_PASSES,
     dtypes: Iterable[DType | str] = DEFAULT_DTYPES,
-    tier: Tier | str = Tier.OP,
     weight: bool = True,
     weight_dtype: DType | str | None = None,
     bias: bool | None = None,
@@ -231,7 +230,6 @@ def expand(
                 pass_,
                 entry.shape,
                 dtype,
-                tier=tier,
                 residual=residual,
                 weight=weight,
                 weight_dtype=weight_dtype,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .measure.group import Group
+    from .measure.group import Arm, Group
     from .measure.measurer import Live
     from .record import Record
     from .run import Runner
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["REPLAY", "ReplayTimer"]
 
 _EXIT_USAGE = 4
-_GROUP, _PROVIDER = "normbench_group", "normbench_provider"
+_FIXTURES = {"op": ("normbench_group", "normbench_provider"), "model": ("normbench_network", "normbench_arm")}
+"""What the test of a tier's suite asks for: a group, and the name of one of its arms."""
 
 
 class ReplayTimer:
@@ -69,14 +70,11 @@ def _choices(config: pytest.Config) -> Any:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if _GROUP not in metafunc.fixturenames:
-        return
-    groups, providers = metafunc.config.stash[_SELECTION_KEY].parameters(metafunc.config)
-    metafunc.parametrize(
-        (_GROUP, _PROVIDER),
-        [(group, provider) for group in groups for provider in providers],
-        ids=[f"{group.id}-{provider}" for group in groups for provider in providers],
-    )
+    for tier, fixtures in _FIXTURES.items():
+        if fixtures[0] in metafunc.fixturenames:
+            groups = metafunc.config.stash[_SELECTION_KEY].groups(metafunc.config)
+            chosen = [(group, name) for group in groups if group.case.tier == tier for name in group.names]
+            metafunc.parametrize(fixtures, chosen, ids=[f"{group.id}-{name}" for group, name in chosen])
 
 
 class _Narrator:
@@ -111,8 +109,8 @@ class _Selection:
         self._request: Any = None
         self.runner: Runner | None = None
 
-    def parameters(self, config: pytest.Config) -> tuple[list[Group], tuple[str, ...]]:
-        """Return groups and providers of the options. Raises pytest.UsageError for words that do not fit."""
+    def groups(self, config: pytest.Config) -> list[Group]:
+        """Return the groups of the options. Raises pytest.UsageError for words that do not fit."""
         from .errors import UsageError
         from .request import make_request
 
@@ -121,7 +119,7 @@ class _Selection:
                 self._request = make_request(_choices(config), command=["pytest", *config.invocation_params.args])
             except UsageError as error:
                 raise pytest.UsageError(f"normbench: {error}") from None
-        return self._request.groups(), self._request.providers
+        return list(self._request.groups())
 
     def start(self, items: list[pytest.Item], config: pytest.Config) -> None:
         """Start measuring processes and the run for the items that collection selected. Raises NormbenchError."""
@@ -129,25 +127,35 @@ class _Selection:
 
         from .run import Runner
 
-        chosen: dict[str, Any] = {}
+        chosen: dict[str, Group] = {}
         for item in items:
-            group, provider = item.callspec.params[_GROUP], item.callspec.params[_PROVIDER]  # type: ignore[attr-defined]
-            known = chosen.get(group.id, msgspec.structs.replace(group, providers=()))
-            chosen[group.id] = msgspec.structs.replace(known, providers=(*known.providers, provider))
+            group, name = (item.callspec.params[fixture] for fixture in _fixtures_of(item))  # type: ignore[attr-defined]
+            known = chosen.get(group.id, msgspec.structs.replace(group, arms=()))
+            chosen[group.id] = msgspec.structs.replace(known, arms=(*known.arms, _arm(group, name)))
         runner = Runner(self._request, _Narrator(config), groups=list(chosen.values()))
         self.runner = runner.__enter__()
         self._chosen = chosen
 
-    def measure(self, group: Group, provider: str) -> Record:
+    def measure(self, group: Group, name: str) -> Record:
         assert self.runner is not None
-        records = self.runner.measure(self._chosen[group.id])
-        return next(record for record in records if record.provider == provider)
+        key = group.record_key(_arm(group, name))
+        return next(record for record in self.runner.measure(self._chosen[group.id]) if record.key == key)
 
     def finish(self, interrupted: bool) -> None:
         runner, self.runner = self.runner, None
         if runner is not None:
             error = KeyboardInterrupt() if interrupted else None
             runner.__exit__(type(error) if error else None, error, None)
+
+
+def _fixtures_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the names of a benchmark's group and arm, none of another test."""
+    asked = getattr(item, "fixturenames", ())
+    return next((fixtures for fixtures in _FIXTURES.values() if fixtures[0] in asked), ())
+
+
+def _arm(group: Group, name: str) -> Arm:
+    return next(arm for arm in group.arms if arm.name == name)
 
 
 _SELECTION_KEY = pytest.StashKey[_Selection]()
@@ -169,17 +177,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def _benchmarks(session: pytest.Session) -> list[pytest.Item]:
-    return [
-        item
-        for item in session.items
-        if _GROUP in getattr(item, "fixturenames", ()) and not any(mark.name == "skip" for mark in item.iter_markers())
-    ]
+    return [item for item in session.items if _fixtures_of(item) and not any(mark.name == "skip" for mark in item.iter_markers())]
 
 
 def pytest_collection(session: pytest.Session) -> None:
     """Refuse options that do not fit before anything is collected: an error raised while collecting would be one among others."""
     if session.config.getoption("benchmark_only"):
-        session.config.stash[_SELECTION_KEY].parameters(session.config)
+        session.config.stash[_SELECTION_KEY].groups(session.config)
 
 
 @pytest.hookimpl(trylast=True)
@@ -227,23 +231,23 @@ def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: di
 
 @pytest.fixture
 def normbench_measure(benchmark: Any, request: pytest.FixtureRequest) -> Callable[[Group, str], Record]:
-    """Measure one provider of a group and hand its samples to pytest-benchmark; skip or fail with the record's reason."""
+    """Measure one arm of a group, by its name, and hand its samples to pytest-benchmark; skip or fail with the record's reason."""
     from .record import Status
     from .stats import pooled_samples
 
     selection = request.config.stash[_SELECTION_KEY]
 
-    def measure(group: Group, provider: str) -> Record:
+    def measure(group: Group, name: str) -> Record:
         if selection.runner is None:
             pytest.skip("benchmarks are disabled")
-        record = selection.measure(group, provider)
+        record = selection.measure(group, name)
         benchmark.group = group.id
         benchmark.extra_info.update(
             status=record.status.value,
             reason=record.reason,
             case=record.case_id,
             conditions=record.conditions.id,
-            provider=provider,
+            provider=record.provider,
             first_call_s=record.first_call_s,
             run=str(selection.runner.run_path),
         )

@@ -54,24 +54,25 @@ class Progress:
         self._task = self._bar.add_task("", total=len(groups), completed=done)
 
     def group_started(self, group: Group) -> None:
-        self._describe(f"{group.case.id}: checking against float64")
+        self._describe(f"{group.case.company}: checking against float64")
 
     def block_done(self, live: Live) -> None:
         figures = "  ".join(f"{name} {duration(seconds)}" for name, seconds in live.time_s.items())
         self._parts[live.group.id] = live.share
-        self._describe(f"{live.group.case.id}: process {live.blocks}, {live.spent_s:.0f} s  {figures}")
+        self._describe(f"{live.group.case.company}: process {live.blocks}, {live.spent_s:.0f} s  {figures}")
 
     def group_done(self, group: Group, records: Sequence[Record]) -> None:
         parts = []
         for record in records:
             if record.role is not Role.PROVIDER:
                 continue
+            name = record.case.arm(record.provider)
             if record.measurement is not None and record.status is Status.OK:
                 interval = time_interval(record.measurement)
                 width = f" ±{interval.half_width * 100:.1f} %" if interval.half_width is not None else ""
-                parts.append(f"{record.provider} {duration(interval.estimate)}{width}")
+                parts.append(f"{name} {duration(interval.estimate)}{width}")
             else:
-                parts.append(f"{record.provider} {record.status.value}")
+                parts.append(f"{name} {record.status.value}")
         self._console.print(f"{group.id}  " + "  ".join(parts), soft_wrap=True)
         self._done += 1
         self._parts.pop(group.id, None)

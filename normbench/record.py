@@ -9,13 +9,16 @@ from typing import Any
 
 import msgspec
 
-from .case import Case, Conditions
+from .case import Conditions
 from .definition import Definition
 from .errors import NormbenchError
+from .tiers import AnyCase
 
 __all__ = [
     "ALLOCATE",
     "COPY",
+    "NORM_CALLS",
+    "NO_NORM",
     "SCHEMA_VERSION",
     "Accuracy",
     "Block",
@@ -38,6 +41,10 @@ COPY = "copy"
 """The control that copies x into a ready buffer: the bandwidth this device has at this size, now."""
 ALLOCATE = "allocate"
 """The control that allocates the outputs of the pass and touches each page: what of a call is memory allocation (CPU only)."""
+NO_NORM = "no_norm"
+"""The control that runs a network whose norms hand their input on: what a step costs without norms. Its outputs are nobody's."""
+NORM_CALLS = "norm_calls"
+"""The setting of a network's record that holds how often each case of the op tier, by its id, is called in one forward pass."""
 
 
 class Status(StrEnum):
@@ -144,11 +151,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `group` is shared by the records that took turns with each other; only those have a ratio of per-repetition medians.
     `first_call_s` is the cost of the first call: compilation included, never part of a sample. `settings` are what was changed for
     this provider to be timed (`donated_buffer`, `grad_mode`); `device_state` holds clocks, power and energy, null fields with reasons.
+    `machine` is the name that the machine it was taken on has in its run's table of machines, empty for the run's own; `node` is where
+    in a cluster that was.
     """
 
     schema: int = SCHEMA_VERSION
     case_id: str
-    case: Case
+    case: AnyCase
     conditions: Conditions
     provider: str
     role: Role = Role.PROVIDER
@@ -164,11 +173,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     measurement: Measurement | None = None
     settings: dict[str, Any] = {}
     device_state: dict[str, Any] | None = None
+    machine: str = ""
+    node: str = ""
+
+    @property
+    def asked(self) -> str:
+        """Return what was asked for, on whichever machine."""
+        return f"{self.case_id}@{self.conditions.id}#{self.provider}"
 
     @property
     def key(self) -> str:
-        """Return what identifies the record within a run."""
-        return f"{self.case_id}@{self.conditions.id}#{self.provider}"
+        """Return what identifies the record within a run: what was asked for, and of which machine unless it is the run's own."""
+        return f"{self.asked}@{self.machine}" if self.machine else self.asked
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Return where it was taken. Records of different places are never compared."""
+        return self.machine, self.node
 
 
 class _Version(msgspec.Struct):

@@ -10,7 +10,7 @@ from math import inf, isfinite
 
 import msgspec
 
-from .case import Conditions, Tier
+from .case import Case, Conditions
 from .record import ALLOCATE, COPY, Accuracy, Measurement, Record, Role
 from .stats import Interval, pooled_samples, ratio_interval, time_interval
 from .traffic import bytes_moved
@@ -42,6 +42,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     worst: Accuracy | None = None
 
     @property
+    def op_case(self) -> Case:
+        """Return the case, which must be of the op tier."""
+        assert isinstance(self.record.case, Case), self.record.key
+        return self.record.case
+
+    @property
     def processes(self) -> int | None:
         return len(self.record.measurement.blocks) if self.record.measurement else None
 
@@ -63,11 +69,12 @@ def derive_results(records: Iterable[Record]) -> list[Result]:
     groups: dict[tuple[str, str, Conditions], dict[str, Record]] = {}
     for record in records:
         groups.setdefault((record.group, record.case_id, record.conditions), {})[record.provider] = record
-    elsewhere = {(record.case_id, record.conditions) for record in records if record.provider == BASELINE and _measured(record)}
-    return [
-        _derive(record, groups[record.group, record.case_id, record.conditions], (record.case_id, record.conditions) in elsewhere)
-        for record in records
-    ]
+    elsewhere = {_address(record) for record in records if record.provider == BASELINE and _measured(record)}
+    return [_derive(record, groups[record.group, record.case_id, record.conditions], _address(record) in elsewhere) for record in records]
+
+
+def _address(record: Record) -> tuple[str, Conditions, str]:
+    return record.case_id, record.conditions, record.machine
 
 
 def is_another_function(record: Record) -> bool:
@@ -139,7 +146,7 @@ def _bytes(record: Record) -> int | None:
     """Return the bytes the call moves at least; the model holds for one call of one norm, and allocation moves none to compare."""
     if record.role is Role.CONTROL:
         return 2 * record.case.numel * record.case.dtype.itemsize if record.provider == COPY else None
-    return bytes_moved(record.case) if record.case.tier is Tier.OP else None
+    return bytes_moved(record.case) if isinstance(record.case, Case) else None
 
 
 def _ratio(numerator: Measurement | None, denominator: Measurement) -> Interval | None:

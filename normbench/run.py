@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from .case import Case
 from .errors import UsageError
 from .measure.group import Group
 from .measure.machine import git_commit, machine_identity, machine_record, package_versions
 from .measure.measurer import Live, Measurer
+from .model_case import ModelCase
 from .record import Record, Role, Status
 from .request import Request
 from .store import RunWriter, read_run
 
-__all__ = ["Observer", "Runner", "SilentObserver", "execute"]
+__all__ = ["Observer", "Runner", "SilentObserver", "add_norms", "create_run", "execute", "is_sound", "unmeasured_records"]
 
 
 ROTATION = 8
 """Groups measured in rotation. More would spread a case's blocks over more of the machine's moods; a run that is killed loses the
 blocks of undecided groups, a minute's worth or so with eight."""
+
+NORM_SHARE = 0.25
+"""Part of the budget that each norm of a network gets, alone: its calls take microseconds, and there are many such cases."""
 
 
 class Observer(Protocol):
@@ -63,6 +68,7 @@ class Runner:
         self._observer = observer or SilentObserver()
         request.validate()
         self.groups = list(groups) if groups is not None else request.groups()
+        self._beside: dict[str, list[Group]] = {}
         self._records: dict[str, Record] = {}
 
     def __enter__(self) -> Runner:
@@ -70,6 +76,7 @@ class Runner:
         log = _log_path(Path(request.root))
         self._measurer = Measurer(request.providers, device=request.device, plan=request.plan, log=log)
         try:
+            self._add_norms_of_networks()
             self._writer = self._open_run(self._measurer.device)
         except BaseException:
             self._measurer.close()
@@ -78,29 +85,21 @@ class Runner:
         self._observer.started(self.groups, done)
         return self
 
+    def _add_norms_of_networks(self) -> None:
+        """Plan the op tier's cases of every network's norms behind that network: what is saved alone, beside what is saved in it."""
+        cases = list(dict.fromkeys(arm.case for group in self.groups for arm in group.arms if isinstance(arm.case, ModelCase)))
+        if not cases:
+            return
+        self.groups, self._beside = add_norms(self.groups, self._measurer.norms_of(cases))
+
     def _open_run(self, device: Mapping[str, Any]) -> RunWriter:
         request = self._request
         if request.resume is not None:
             writer = RunWriter.resume(request.resume, root=request.root)
             self._refuse_foreign(writer)
-            self._records = {key: record for key, record in writer.done.items() if record.status is not Status.INTERRUPTED}
+            self._records = {record.asked: record for record in writer.done.values() if record.status is not Status.INTERRUPTED}
             return writer
-        return RunWriter.create(
-            request.label,
-            command=list(request.command),
-            seed=request.plan.seed,
-            planned=sum(len(group.providers) for group in self.groups),
-            settings=self._settings(),
-            machine=machine_record() | {"device": dict(device)},
-            versions=package_versions(),
-            git_commit=git_commit(Path(__file__).parent),
-            root=request.root,
-        )
-
-    def _settings(self) -> dict[str, Any]:
-        request: dict[str, Any] = msgspec.to_builtins(self._request)
-        conditions = [conditions.id for conditions in self._request.conditions()]
-        return {"plan": request["plan"], "conditions": conditions, "request": request}
+        return create_run(request, self.groups, device=device)
 
     def _refuse_foreign(self, writer: RunWriter) -> None:
         """Raise UsageError when a run to be resumed was taken on another machine."""
@@ -119,17 +118,21 @@ class Runner:
     def measure(self, group: Group) -> list[Record]:
         """Return the records of a group, measuring it unless that was done before; they are on disk when this returns.
 
-        It is measured in rotation with those that come after it, so that asking for all groups in order measures each just once.
+        With it are measured the norms of its network, if it is one. It is measured in rotation with those that come after it, so that
+        asking for all groups in order measures each just once.
         """
-        if not self.is_done(group):
-            waiting = [group, *(later for later in self.groups if later != group and not self.is_done(later))]
+        asked = [one for one in (group, *self._beside.get(group.id, ())) if not self.is_done(one)]
+        if asked:
+            later = [one for one in self.groups if one not in asked and not self.is_done(one)]
             self._measurer.measure_all(
-                waiting[:ROTATION],
+                [*asked, *later][: max(ROTATION, len(asked))],
                 on_start=self._observer.group_started,
                 on_block=self._observer.block_done,
                 on_done=self._finish,
             )
-        return [record for key, record in self._records.items() if key.startswith(f"{group.id}#")]
+        keys = group.record_keys()
+        together = {record.group for key, record in self._records.items() if key in keys and record.group}
+        return [record for key, record in self._records.items() if key in keys or record.group in together]
 
     def _finish(self, group: Group, records: Sequence[Record]) -> None:
         self._keep(records)
@@ -148,29 +151,64 @@ class Runner:
             self._writer.__exit__(kind, error, trace)  # type: ignore[arg-type]
 
     def _record_interrupted(self, kind: type[BaseException]) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        reason = f"the run was stopped ({kind.__name__}) before this was measured"
         # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
-        written = {record.key for record in read_run(self._writer.path).records}
+        written = {record.asked for record in read_run(self._writer.path).records}
         for group in self.groups:
-            missing = [name for name in group.providers if f"{group.id}#{name}" not in written]
-            if not missing:
-                continue
-            self._keep(
-                [
-                    Record(
-                        case_id=group.case.id,
-                        case=group.case,
-                        conditions=group.conditions,
-                        provider=name,
-                        status=Status.INTERRUPTED,
-                        reason=f"the run was stopped ({kind.__name__}) before this was measured",
-                        group="",
-                        started_at=now,
-                        seed=self._request.plan.seed,
-                    )
-                    for name in missing
-                ]
-            )
+            missing = [arm for arm in group.arms if group.record_key(arm) not in written]
+            if missing:
+                left = msgspec.structs.replace(group, arms=tuple(missing))
+                self._keep(unmeasured_records(left, Status.INTERRUPTED, reason, seed=self._request.plan.seed))
+
+
+def add_norms(groups: Sequence[Group], norms: Mapping[ModelCase, Iterable[Case]]) -> tuple[list[Group], dict[str, list[Group]]]:
+    """Return the groups with the op tier's cases of each network's norms behind that network, and those cases by the network's group.
+
+    `norms` holds the norm calls of every network in the groups.
+    """
+    planned = {group.id: group for group in groups}
+    beside: dict[str, list[Group]] = {}
+    for group in groups:
+        providers = tuple(dict.fromkeys(arm.provider for arm in group.arms))
+        for case in dict.fromkeys(arm.case for arm in group.arms if isinstance(arm.case, ModelCase)):
+            alone = [Group.of([one], group.conditions, providers, share=NORM_SHARE) for one in norms[case]]
+            beside.setdefault(group.id, []).extend(planned.setdefault(one.id, one) for one in alone)
+    return list(dict.fromkeys(one for group in groups for one in (group, *beside.get(group.id, ())))), beside
+
+
+def create_run(request: Request, groups: Sequence[Group], *, device: Mapping[str, Any]) -> RunWriter:
+    """Make the folder of a run of these groups, with what is known of this machine and of the device that is measured on."""
+    asked: dict[str, Any] = msgspec.to_builtins(request)
+    return RunWriter.create(
+        request.label,
+        command=list(request.command),
+        seed=request.plan.seed,
+        planned=sum(len(group.arms) for group in groups),
+        settings={"plan": asked["plan"], "conditions": [conditions.id for conditions in request.conditions()], "request": asked},
+        machine=machine_record() | {"device": dict(device)},
+        versions=package_versions(),
+        git_commit=git_commit(Path(__file__).parent),
+        root=request.root,
+    )
+
+
+def unmeasured_records(group: Group, status: Status, reason: str, *, seed: int) -> list[Record]:
+    """Return a record for each arm of a group that nobody got to measure."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return [
+        Record(
+            case_id=arm.case.id,
+            case=arm.case,
+            conditions=group.conditions,
+            provider=arm.provider,
+            status=status,
+            reason=reason,
+            group="",
+            started_at=now,
+            seed=seed,
+        )
+        for arm in group.arms
+    ]
 
 
 def _log_path(root: Path) -> Path:
@@ -192,5 +230,9 @@ def execute(request: Request, observer: Observer | None = None) -> tuple[Path, b
     with Runner(request, observer) as runner:
         records = [record for group in runner.groups for record in runner.measure(group)]
         path = runner.run_path
-    failed = {Status.WRONG, Status.ERROR, Status.INTERRUPTED}
-    return path, not any(record.status in failed for record in records if record.role is Role.PROVIDER)
+    return path, all(map(is_sound, records))
+
+
+def is_sound(record: Record) -> bool:
+    """Say whether a record is a control's, was measured, or lawfully was not."""
+    return record.role is not Role.PROVIDER or record.status not in (Status.WRONG, Status.ERROR, Status.INTERRUPTED)

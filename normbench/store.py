@@ -14,22 +14,37 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from .errors import NormbenchError, UsageError
-from .files import explained, make_directory, write_all, write_atomically
+from .files import explained, make_directory, write_atomically
+from .lines import RECORDS, append_lines, mend, read_lines
 from .record import Record, Role, decode_record, encode_record
 
-__all__ = ["DEFAULT_ROOT", "LATEST", "RUN_SCHEMA_VERSION", "Run", "RunInfo", "RunStatus", "RunWriter", "list_runs", "read_run"]
+__all__ = [
+    "DEFAULT_ROOT",
+    "LATEST",
+    "RUN_SCHEMA_VERSION",
+    "Machine",
+    "Run",
+    "RunInfo",
+    "RunStatus",
+    "RunWriter",
+    "find_run",
+    "list_runs",
+    "read_run",
+]
+
+_T = TypeVar("_T")
 
 DEFAULT_ROOT = Path(".normbench/runs")
 LATEST = "latest"
 """Name of the text file under the root that holds the name of the run started last, and the word that asks for it."""
 
 RUN_SCHEMA_VERSION = 1
-_INFO, _RECORDS = "run.json", "records.jsonl"
+_INFO = "run.json"
 
 
 class RunStatus(StrEnum):
@@ -39,12 +54,19 @@ class RunStatus(StrEnum):
     INCOMPLETE = "incomplete"
 
 
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold what is known of one of several machines, as `RunInfo` does of a run's own."""
+
+    machine: dict[str, Any]
+    versions: dict[str, Any]
+
+
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Hold what one invocation asked for and where it ran: the content of `run.json`.
 
     `planned` counts the records expected of providers; controls are not counted. `git_commit` is `unknown` when not known.
     `settings` holds the plan (budget, processes, repetitions, turns). `notes` says in words what a reader must know, such as a
-    dropped line.
+    dropped line. `machines` are those that records name as theirs, for a run that was taken on more than its own.
     """
 
     schema: int = RUN_SCHEMA_VERSION
@@ -59,6 +81,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, Any]
     planned: int
     notes: list[str] = []
+    machines: dict[str, Machine] = {}
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,14 +109,16 @@ class RunWriter:
     """
 
     def __init__(self, path: Path, info: RunInfo, records: Sequence[Record]) -> None:
-        """Open `path` for appending; use `create` or `resume`."""
+        """Open `path` for appending; use `create` or `resume`. `done` holds the records that are there already."""
         self.path = path
         self.info = info
         self.done: dict[str, Record] = {record.key: record for record in records}
+        # Keys only: a run of 100,000 records must not be held in memory to be written.
+        self._is_planned = {record.key: record.role is Role.PROVIDER for record in records}
         self._finished = False
         with explained(f"cannot write the run {path}"):
             self._write_info()
-            self._fd: int | None = os.open(path / _RECORDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self._fd: int | None = os.open(path / RECORDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             write_atomically(path.parent / LATEST, f"{path.name}\n".encode())
 
     @classmethod
@@ -139,7 +164,7 @@ class RunWriter:
         """
         known = read_run(run, root=root)
         with explained(f"cannot write the run {known.path}"):
-            _repair(known.path / _RECORDS)
+            mend(known.path / RECORDS)
         info = msgspec.structs.replace(known.info, status=RunStatus.INCOMPLETE)
         return cls(known.path, info, known.records)
 
@@ -149,21 +174,29 @@ class RunWriter:
         Raises NormbenchError when they cannot be written (disk full) or are no valid records (see `encode_record`); what was
         written before stays as it was.
         """
+        self.append_lines([(record, encode_record(record)) for record in records])
+
+    def append_lines(self, records: Sequence[tuple[Record, bytes]]) -> None:
+        """Add records as the lines they were read from, so that what a newer normbench added to them stays; see `append`."""
         if self._fd is None:
             raise NormbenchError(f"run {self.info.id} is finished; resume it to add records")
-        lines = b"".join(encode_record(record) + b"\n" for record in records)
-        size = os.fstat(self._fd).st_size
+        lines = b"".join(line + b"\n" for _, line in records)
         try:
-            write_all(self._fd, lines)
-            os.fsync(self._fd)
+            append_lines(self._fd, lines)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, size)
             raise NormbenchError(
-                f"cannot write {', '.join(record.key for record in records)} to {self.path / _RECORDS}: {error.strerror}; the "
-                f"{len(self.done)} records before are kept: make room, then resume the run {self.info.id}"
+                f"cannot write {', '.join(record.key for record, _ in records)} to {self.path / RECORDS}: {error.strerror}; the "
+                f"{len(self._is_planned)} records before are kept: make room, then resume the run {self.info.id}"
             ) from error
-        self.done |= {record.key: record for record in records}
+        for record, _ in records:
+            _put(self._is_planned, record, record.role is Role.PROVIDER)
+
+    def add_machine(self, name: str, machine: Machine) -> None:
+        """Enter a machine that records name as theirs, written at once."""
+        if name not in self.info.machines:
+            self.info = msgspec.structs.replace(self.info, machines={**self.info.machines, name: machine})
+            with explained(f"cannot write the run {self.path}"):
+                self._write_info()
 
     def note(self, text: str) -> None:
         """Add a sentence to the run's notes, written at once."""
@@ -173,7 +206,7 @@ class RunWriter:
 
     def finish(self, status: RunStatus = RunStatus.COMPLETE) -> Path:
         """Write the final status and return the run's path. A run that lacks planned records is incomplete whatever was asked."""
-        if status is RunStatus.COMPLETE and _count_planned(self.done.values()) < self.info.planned:
+        if status is RunStatus.COMPLETE and sum(self._is_planned.values()) < self.info.planned:
             status = RunStatus.INCOMPLETE
         self.info = msgspec.structs.replace(self.info, status=status)
         self._finished = True
@@ -218,16 +251,28 @@ def read_run(run: Path | str = LATEST, *, root: Path | str = DEFAULT_ROOT) -> Ru
     A last line cut short (a process killed while writing) is left out, with a note; of records with one key the last wins.
     Raises UsageError for an unknown run, NormbenchError for a foreign directory, a newer schema, or a damaged file.
     """
-    path = _find(str(run), Path(root))
-    info = _read_info(path / _INFO)
-    lines, torn = _read_lines(path / _RECORDS)
+    path, info = find_run(run, root=root)
+    lines, torn = read_lines(path / RECORDS)
     records: dict[str, Record] = {}
     for number, line in enumerate(lines, 1):
-        record = decode_record(line, origin=f"{path / _RECORDS}, line {number}")
-        records[record.key] = record
+        record = decode_record(line, origin=f"{path / RECORDS}, line {number}")
+        _put(records, record, record)
     if torn:
-        info = msgspec.structs.replace(info, notes=[*info.notes, f"the last line of {_RECORDS} was cut short and is left out"])
+        info = msgspec.structs.replace(info, notes=[*info.notes, f"the last line of {RECORDS} was cut short and is left out"])
     return Run(info=info, records=tuple(records.values()), path=path)
+
+
+def find_run(run: Path | str = LATEST, *, root: Path | str = DEFAULT_ROOT) -> tuple[Path, RunInfo]:
+    """Return where a run lies and what it says of itself, without its records. Raises as `read_run` does."""
+    path = _find(str(run), Path(root))
+    return path, _read_info(path / _INFO)
+
+
+def _put(found: dict[str, _T], record: Record, value: _T) -> None:
+    """Keep a value under a record's key; what a machine found replaces what was said when none had measured it yet."""
+    if record.machine:
+        found.pop(record.asked, None)
+    found[record.key] = value
 
 
 def _count_planned(records: Iterable[Record]) -> int:
@@ -271,25 +316,3 @@ def _read_info(path: Path) -> RunInfo:
         return msgspec.json.decode(data, type=RunInfo)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NormbenchError(f"{path}: not the {_INFO} of a normbench run ({error})") from None
-
-
-def _read_lines(path: Path) -> tuple[list[bytes], bool]:
-    """Return the complete lines, and whether what follows the last newline is no record. A missing file has no lines."""
-    with explained(f"cannot read {path}"):
-        data = path.read_bytes() if path.exists() else b""
-    *lines, rest = data.split(b"\n")
-    if not rest:
-        return lines, False
-    try:
-        decode_record(rest, origin=str(path))
-    except NormbenchError:
-        return lines, True
-    return [*lines, rest], False
-
-
-def _repair(path: Path) -> None:
-    """Make the file end in a newline: cut off a torn last line, end a complete one."""
-    data = path.read_bytes() if path.exists() else b""
-    if data and not data.endswith(b"\n"):
-        lines, _ = _read_lines(path)
-        write_atomically(path, b"".join(line + b"\n" for line in lines))

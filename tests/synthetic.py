@@ -10,7 +10,21 @@ from zlib import crc32
 import numpy as np
 
 from normbench.case import Case, Conditions, DType
-from normbench.record import ALLOCATE, COPY, Accuracy, Block, Measurement, Memory, Record, Role, Status, StopReason
+from normbench.model_case import ModelCase
+from normbench.record import (
+    ALLOCATE,
+    COPY,
+    NO_NORM,
+    NORM_CALLS,
+    Accuracy,
+    Block,
+    Measurement,
+    Memory,
+    Record,
+    Role,
+    Status,
+    StopReason,
+)
 from normbench.store import Run, RunInfo, RunStatus
 
 SHAPES = ((4, 128, 512), (8, 256, 1024), (16, 512, 2048), (32, 1024, 4096))
@@ -63,7 +77,9 @@ def constant(time_s: float, *, processes: int = 3) -> Measurement:
     return Measurement(timer="perf_counter", blocks=(block,) * processes, stop=StopReason.BLOCKS)
 
 
-def record(case: Case, provider: str = "aten", *, time_s: float | None = None, conditions: Conditions = CPU, **changes: Any) -> Record:
+def record(
+    case: Case | ModelCase, provider: str = "aten", *, time_s: float | None = None, conditions: Conditions = CPU, **changes: Any
+) -> Record:
     """Return the record of a provider, measured unless `status` says otherwise."""
     role = Role.CONTROL if provider in (COPY, ALLOCATE) else Role.PROVIDER
     cost = NS_PER_BYTE.get(provider, 0.14) * 1e-9 * max(1, case.numel) * case.dtype.itemsize * (1.3 if case.norm == "layer_norm" else 1.0)
@@ -83,7 +99,8 @@ def record(case: Case, provider: str = "aten", *, time_s: float | None = None, c
         taken = measurement(cost + 5e-6 if time_s is None else time_s, seed=crc32(case.id.encode()), name=provider)
         fields["measurement"] = taken
         if role is Role.PROVIDER:
-            fields |= {"accuracy": (accuracy(case.dtype),), "memory": Memory(peak_bytes=4 * case.numel, saved_bytes=8 * case.rows)}
+            rows = case.rows if isinstance(case, Case) else case.numel
+            fields |= {"accuracy": (accuracy(case.dtype),), "memory": Memory(peak_bytes=4 * case.numel, saved_bytes=8 * rows)}
             fields["first_call_s"] = 2.5 if provider == "compile" else 0.01
     return Record(**(fields | changes))
 
@@ -148,6 +165,39 @@ def info(**changes: Any) -> RunInfo:
         "planned": 0,
     }
     return RunInfo(**(dict(fields) | changes))
+
+
+def network(
+    pass_: str = "forward",
+    *,
+    name: str = "gpt2",
+    times: Mapping[tuple[str, str], float],
+    without: float | None = None,
+    calls: Mapping[str, Mapping[str, int]] | None = None,
+    alone: Mapping[tuple[str, str], float] | None = None,
+    noise: float = 0.001,
+) -> list[Record]:
+    """Return what a run has of one pass of a network: its arms by (norm, provider), the control, and its norms alone.
+
+    Times are in seconds; `calls` has, by norm, how often each case of the op tier is called, `alone` the time of one call by (case id,
+    provider).
+    """
+    group_id = f"{name}-{pass_}"
+    seed = crc32(group_id.encode())
+    found = []
+    for (norm, provider), time_s in times.items():
+        case = ModelCase.make(name, "tiny", norm, pass_, (2, 64))
+        taken = measurement(time_s, seed=seed, name=f"{norm}{provider}", noise=noise)
+        settings = {NORM_CALLS: dict((calls or {}).get(norm, {}))}
+        found.append(record(case, provider, measurement=taken, group=group_id, settings=settings))
+    if without is not None:
+        taken = measurement(without, seed=seed, name=NO_NORM, noise=noise)
+        found.append(record(found[0].case, NO_NORM, role=Role.CONTROL, measurement=taken, group=group_id))
+    for (case_id, provider), time_s in (alone or {}).items():
+        case = Case.from_id(case_id)
+        taken = measurement(time_s, seed=crc32(case_id.encode()), name=provider, noise=noise)
+        found.append(record(case, provider, measurement=taken))
+    return found
 
 
 def full_run() -> Run:

@@ -19,20 +19,27 @@ MAX_LINES = 320
 
 PURE = {
     "adversary",
+    "attribution",
     "case",
     "choices",
     "definition",
     "errors",
+    "estimate",
     "grids",
     "kernels.launch",
     "measure.plan",
+    "model_case",
     "record",
     "results",
     "stats",
+    "tiers",
     "traffic",
 }
 PURE |= {f"inspection.{name}" for name in ("budget", "devices", "difference", "figures", "machine_code", "ptx", "scope", "tables")}
 PURE |= {"checkup.pairs", "checkup.plan", "checkup.verdict"}
+PURE |= {"comparison.difference", "comparison.drift"}
+PURE |= {f"kernels.tuning.{name}" for name in ("candidates", "devices", "model", "ranking", "tables")}
+PURE |= {f"profile.{name}" for name in ("costs", "events", "kinds", "parts", "summary")}
 PURE |= {f"gate.{name}" for name in ("decide", "flips", "outcome", "peers", "policy", "simulation", "validation")}
 """Plain values in, plain values out: they can be read, tested and trusted without a device, a clock or a file."""
 EFFECTS = {"torch", "triton", "time", "datetime", "os", "subprocess", "pathlib", "socket", "random", "resource", "shutil", "tempfile"}
@@ -41,6 +48,7 @@ CLOCKS = {
     "measure.timer": "times calls: the only clock around timed work",
     "measure.sampler": "times what comes before a sample, to share the budget out",
     "measure.checking": "times the first call",
+    "measure.network_checking": "times the first call",
     "measure.block": "times set-up to share the budget out; stamps blocks with the time of day",
     "measure.measurer": "counts the budget",
     "measure.group": "stamps records with the date",
@@ -50,6 +58,9 @@ CLOCKS = {
     "measure.overhead": "times empty calls the way other tools do",
     "gate.conduct": "counts the budget",
     "gate.archive": "names gate runs with the date",
+    "gate.two_processes": "stamps blocks with the time of day",
+    "fleet.ray_cluster": "gives a node's task a deadline",
+    "fleet.scaling": "tells how long running beyond one process takes",
     "gate.trials": "names validations and stamps their runs with the date",
     "run": "stamps records that were never reached with the date",
     "store": "names and stamps runs with the date",
@@ -70,6 +81,21 @@ FLOORS = [
     (
         "a check-up keeps no run and does not know who asked for it",
         ("checkup",),
+        ("store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
+    ),
+    (
+        "a comparison reads runs and makes none",
+        ("comparison",),
+        ("workloads", "kernels", "providers", "problem", "reference", "check", "run", "request", "progress", "cli", "plugin"),
+    ),
+    (
+        "networks know no run, no report and no command line",
+        ("models",),
+        ("report", "store", "frame", "run", "request", "progress", "cli", "plugin"),
+    ),
+    (
+        "a profile keeps no run and does not know who asked for it",
+        ("profile",),
         ("store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     ("the main job does not know who asked for it", ("run", "request"), ("cli", "plugin", "progress", "report")),
@@ -130,7 +156,7 @@ def absolute_imports(name: str) -> set[str]:
 def test_imports_are_seen():
     # The rest of this file rests on it: one import of each kind.
     assert "measure.timer" in relative_imports("measure.sampler")
-    assert "problem" in relative_imports("measure.block"), "inside a function"
+    assert "workloads.op" in relative_imports("measure.process"), "inside a function"
     assert "torch" in absolute_imports("measure.block"), "inside a function"
     assert "time" in absolute_imports("measure.timer"), "from time import"
     assert "measure.power" in MODULES
@@ -169,8 +195,10 @@ def test_whoever_reads_a_clock_says_what_for():
 
 
 def test_date_is_not_used_to_measure():
-    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time. The gate counts its budget.
-    assert all(name.startswith("measure.") or name == "gate.conduct" for name in MODULES if "time" in absolute_imports(name))
+    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time. The gate counts its budget, and a fleet
+    # the time that a lost node may keep it waiting, and what running there costs.
+    counting = {"gate.conduct", "fleet.ray_cluster", "fleet.scaling"}
+    assert {name for name in MODULES if "time" in absolute_imports(name) and not name.startswith("measure.")} == counting
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))

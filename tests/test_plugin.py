@@ -114,6 +114,38 @@ def test_bad_options_end_the_session_before_anything_is_measured(suite, option):
     assert not list(suite.path.glob(".normbench/runs/*/run.json"))
 
 
+NETWORK = ["--nb-tier=model", "--nb-network=cnn", "--nb-pass=forward", "--nb-norm=layer_norm,rms_norm", "--nb-budget=0.2"]
+
+
+def test_a_network_is_measured_with_its_norms_alone_beside_it(pytester):
+    shutil.copytree(SUITES, pytester.path / "suites")
+    pytester.makeini("[pytest]\naddopts = --benchmark-skip\ntestpaths = suites")
+    options = ["-p", "no:cacheprovider", "--benchmark-only", *NETWORK, "--nb-threads=1", "--nb-provider=aten"]
+    result = pytester.runpytest_subprocess(*options)
+    assert result.parseoutcomes().get("passed") == 2
+    result.stdout.fnmatch_lines(["*model/cnn-tiny/norm/forward/2x3x32x32/float32@cpu/1t/warm/reused-rms_norm:aten*"])
+    found = read_run("latest", root=pytester.path / ".normbench/runs")
+    assert found.is_complete
+    networks = [record for record in found.records if record.case.tier == "model"]
+    assert [(record.case.norm.value, record.provider) for record in networks] == [
+        ("layer_norm", "aten"),
+        ("rms_norm", "aten"),
+        ("layer_norm", "no_norm"),
+    ]
+    assert len({record.group for record in networks}) == 1
+    for record in networks[:2]:
+        assert set(record.settings["norm_calls"]) <= {one.case_id for one in found.records if one.measurement is not None}
+
+
+@pytest.mark.parametrize("option", ["--nb-network=gpt5", "--nb-preset=huge", "--nb-grid=quick", "--nb-pass=backward"])
+def test_bad_choices_of_networks_end_the_session(pytester, option):
+    shutil.copytree(SUITES, pytester.path / "suites")
+    pytester.makeini("[pytest]\naddopts = --benchmark-skip\ntestpaths = suites")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--benchmark-only", *NETWORK, option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "normbench: " in result.stdout.str() + result.stderr.str()
+
+
 def test_deselected_providers_are_not_measured(suite):
     run(suite, "--benchmark-only", "--nb-provider=eager,aten", "-k", "aten").assert_outcomes(passed=1, deselected=1)
     assert {

@@ -10,7 +10,7 @@ from normbench.progress import Progress
 from normbench.record import Status
 
 GROUPS = [
-    Group(case=Case.make(norm, "forward", (8, 64), "float32"), conditions=Conditions(device="cpu", threads=2), providers=("aten", "triton"))
+    Group.of([Case.make(norm, "forward", (8, 64), "float32")], Conditions(device="cpu", threads=2), ("aten", "triton"))
     for norm in ("layer_norm", "rms_norm")
 ]
 

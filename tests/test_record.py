@@ -82,6 +82,8 @@ FULL = record(
     measurement=measurement(1e-3, 2e-3, host_s=((1e-4, 1e-4),), page_faults_per_call=0.0),
     settings={"donated_buffer": False},
     device_state={"clock_hz": None, "reasons": {"clock_hz": "no NVML"}},
+    machine="0123456789ab",
+    node="10.0.0.3",
 )
 """Every field differs from its default."""
 

@@ -10,11 +10,17 @@ import typer
 
 from ..errors import NormbenchError, UsageError
 from .check import check
+from .claims import claims
+from .compare import compare
 from .gate import gate
 from .inspect import inspect
 from .listing import env, listing
+from .merge import merge
+from .models import models
+from .profile import profile
 from .run import report, run
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from .study import study
 from .validate import validate
 
 __all__ = ["app", "main"]
@@ -38,14 +44,20 @@ def _root(version: Annotated[bool, typer.Option("--version", callback=_version, 
 
 app.command()(run)
 app.command()(report)
+app.command()(merge)
 app.command()(check)
 app.add_typer(listing, name="list")
 app.command()(env)
 app.command()(inspect)
+app.command()(study)
+app.command()(claims)
+app.command()(profile)
 gates = typer.Typer(rich_markup_mode=None)
 gates.callback(invoke_without_command=True)(gate)
 gates.command()(validate)
 app.add_typer(gates, name="gate")
+app.command()(compare)
+app.add_typer(models, name="models")
 
 
 def main() -> None:

@@ -2,4 +2,6 @@
 
 from . import main
 
-main()
+# A process that a study starts imports this module again, under another name.
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ def gate(
     context: typer.Context,
     base: Annotated[str, typer.Option(help="Git ref that head is compared with: a branch, a tag or a commit.")] = "",
     base_dir: Annotated[Path | None, typer.Option(help="Folder that head is compared with, instead of a ref.")] = None,
+    base_python: Annotated[Path | None, typer.Option(help="Python that base runs in, to compare two versions of torch, say.")] = None,
     head: Annotated[Path, typer.Option(help="Folder of the version to be judged.")] = Path("."),
     cases: Annotated[str, typer.Option(help="Case ids, a grid (see `normbench list grids`), or shapes.")] = "quick",
     provider: Annotated[str, typer.Option(help="Whose code is gated: names, files or modules of both trees.")] = "eager,aten,compile",
@@ -39,6 +41,7 @@ def gate(
     margin: Annotated[str, typer.Option(help="A case is slower only beyond this share.")] = "2%",
     error_rate: Annotated[str, typer.Option(help="Probability that a run of unchanged code is red, all cases together.")] = "1%",
     budget: Annotated[str, typer.Option(help="Time for the whole run, such as 90s or 5m.")] = "5m",
+    instructions: Annotated[bool, typer.Option(help="Also count the instructions of a call, as information.")] = False,
     allow_missing: Annotated[str, typer.Option(help="Cases that head may lack, as the table names them.")] = "",
     seed: Annotated[int, typer.Option(help=HELP["seed"])] = 0,
     out: Annotated[Path, typer.Option(help="Folder that gate runs are kept in.")] = Path(".normbench/gates"),
@@ -50,21 +53,26 @@ def gate(
         return
     from ..gate.archive import Archive
     from ..gate.conduct import Question, conduct
+    from ..gate.instructions import with_instructions
+    from ..gate.interpreter import find_interpreter
     from ..gate.markdown import markdown as as_markdown
-    from ..gate.outcome import to_json
+    from ..gate.one_process import OneProcess
+    from ..gate.outcome import RunEnd, to_json
     from ..gate.policy import Policy
+    from ..gate.two_processes import TwoProcesses
     from ..gate.words import candidates, cases_of, controls, seconds, share
     from ..measure.machine import machine_record, package_versions
     from ..measure.threads import validate_threads
     from ..request import split
 
-    specs = _specs(provider, base_provider, head_provider, base=base, base_dir=base_dir)
+    specs = _specs(provider, base_provider, head_provider, has_base=bool(base or base_dir or base_python))
     policy = Policy(margin=share(margin, "margin"), error_rate=share(error_rate, "error-rate"))
     chosen = cases_of(cases, norms=split(norm), passes=split(pass_), dtypes=split(dtype))
     validate_threads(threads)
     budget_s = seconds(budget, "budget")
+    interpreter = None if base_python is None else find_interpreter(base_python)
     with ExitStack() as stack:
-        trees = stack.enter_context(_trees(base, base_dir, head, one_tree=bool(base_provider)))
+        trees = stack.enter_context(_trees(base, base_dir, head))
         machine = machine_record()
         about = {
             "command": ["normbench", *sys.argv[1:]],
@@ -75,6 +83,7 @@ def gate(
             "budget_s": budget_s,
             "machine": machine,
             "versions": package_versions(),
+            "base_python": interpreter,
         }
         archive = stack.enter_context(Archive(out, about))
         question = Question(
@@ -88,10 +97,17 @@ def gate(
             seed=seed,
             log=archive.path / "worker.log",
             allowed_missing=tuple(split(allow_missing)),
+            arena=OneProcess if interpreter is None else partial(TwoProcesses, base_python=interpreter),
         )
         with _watched(question, archive) as observer:
             outcome = conduct(question, observer)
-        archive.conclude(outcome)
+            archive.conclude(outcome)
+            if instructions and outcome.end is RunEnd.COMPLETE:
+                observer.phase("counting instructions", len(question.candidates))
+                outcome = with_instructions(
+                    outcome, question.candidates, question.setup, base_python=interpreter, log=question.log, observe=observer.step
+                )
+                archive.conclude(outcome)
     text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=_place(machine, question))
     if markdown is not None:
         markdown.write_text(text)
@@ -103,7 +119,7 @@ def gate(
         raise typer.Exit(int(outcome.exit_code))
 
 
-def _specs(provider: str, base_provider: str, head_provider: str, *, base: str, base_dir: Path | None) -> list[tuple[str, str]]:
+def _specs(provider: str, base_provider: str, head_provider: str, *, has_base: bool) -> list[tuple[str, str]]:
     from ..request import split
 
     if bool(base_provider) != bool(head_provider):
@@ -112,8 +128,8 @@ def _specs(provider: str, base_provider: str, head_provider: str, *, base: str, 
         if base_provider == head_provider:
             raise UsageError(f"--base-provider and --head-provider are both {base_provider!r}: there is nothing to compare")
         return [(base_provider, head_provider)]
-    if not base and base_dir is None:
-        raise UsageError("no base: give --base REF, --base-dir FOLDER, or --base-provider and --head-provider")
+    if not has_base:
+        raise UsageError("no base: give --base REF, --base-dir FOLDER, --base-python PYTHON, or --base-provider and --head-provider")
     specs = list(dict.fromkeys(split(provider)))
     if not specs:
         raise UsageError("no provider was named: give one such as aten, or a file such as ./kernels.py")
@@ -121,7 +137,7 @@ def _specs(provider: str, base_provider: str, head_provider: str, *, base: str, 
 
 
 @contextmanager
-def _trees(base: str, base_dir: Path | None, head: Path, *, one_tree: bool) -> Iterator[tuple[Tree, Tree]]:
+def _trees(base: str, base_dir: Path | None, head: Path) -> Iterator[tuple[Tree, Tree]]:
     from ..gate.trees import checked_out, folder_tree
 
     if base and base_dir is not None:
@@ -133,7 +149,6 @@ def _trees(base: str, base_dir: Path | None, head: Path, *, one_tree: bool) -> I
     elif base_dir is not None:
         yield folder_tree(base_dir), tree
     else:
-        assert one_tree
         yield tree, tree
 
 
@@ -182,14 +197,11 @@ def _watched(question: Question, archive: Any) -> Iterator[Observer]:
 
 
 def _show(outcome: Outcome, path: Path) -> None:
-    from ..gate.markdown import COLUMNS, rows
+    from ..gate.markdown import columns, reasons_of, rows
 
     screen = console()
     screen.print(outcome.sentence, markup=False, highlight=False, soft_wrap=True)
-    screen.print(table_of(COLUMNS, rows(outcome)))
-    for one in outcome.cases:
-        if not one.decision.verdict.is_compared:
-            screen.print(f"{one.case}: {one.decision.reason}", markup=False, highlight=False, soft_wrap=True)
-    for note in outcome.notes:
-        screen.print(note, markup=False, highlight=False, soft_wrap=True)
+    screen.print(table_of(columns(outcome), rows(outcome)))
+    for line in (*reasons_of(outcome), *outcome.notes):
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)
     typer.echo(f"kept: {path}")

@@ -115,10 +115,6 @@ class Pair:
     base: Arm
     head: Arm
 
-    def presence(self, case: Case, device: str) -> Presence:
-        """Return which arms can run the case."""
-        return presence(base_reason=self.base.unsupported(case, device), head_reason=self.head.unsupported(case, device))
-
     def difference(self) -> Difference:
         """Return how the code of the arms differs, of what has been imported by now; ask after the first calls."""
         return Difference.between(self.base.sources(), self.head.sources())

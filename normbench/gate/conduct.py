@@ -6,36 +6,25 @@ An arm that is wrong, fails, dies or says nothing for too long ends its own case
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any
 
 from ..case import Cache, Conditions, Pages
 from ..errors import NormbenchError
-from ..measure.block import BlockResult, BlockTask
-from ..measure.checking import CheckResult, CheckTask
-from ..measure.plan import Plan, Schedule
-from ..measure.servers import server_environment
-from ..measure.worker import Worker
-from ..record import Status
+from ..measure.plan import Schedule
+from .arena import ArenaMaker
 from .decide import Decision, Supply, Verdict, decide, decide_once
-from .outcome import CaseResult, Outcome, RunEnd, conclude
+from .one_process import OneProcess
+from .outcome import Outcome, RunEnd, conclude
 from .policy import Policy, require_attainable
 from .process import Candidate, Setup
 from .standing import BlockCost, BlockSamples, Standing, block_shares
 from .trees import Tree
 
 __all__ = ["Observer", "Question", "conduct"]
-
-_SET_UP = f"{__package__}.process:set_up_arms"
-_CHECK = f"{__package__.rpartition('.')[0]}.measure.checking:check"
-_BLOCK = f"{__package__.rpartition('.')[0]}.measure.block:block"
-
-TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +39,10 @@ class Observer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Say what is compared, how, and for how long. `controls` are candidates that neither tree can change."""
+    """Say what is compared, how, and for how long. `controls` are candidates that neither side can change.
+
+    `arena` makes the processes that both arms meet in.
+    """
 
     base: Tree
     head: Tree
@@ -62,7 +54,19 @@ class Question:
     seed: int
     log: Path
     allowed_missing: tuple[str, ...] = ()
+    arena: ArenaMaker = OneProcess
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+
+    @property
+    def setup(self) -> Setup:
+        """Return what processes of this run load."""
+        return Setup(
+            base=self.base,
+            head=self.head,
+            specs=tuple(dict.fromkeys((one.base_spec, one.head_spec) for one in self.candidates)),
+            conditions=self.conditions,
+            seed=self.seed,
+        )
 
 
 def conduct(question: Question, observer: Observer) -> Outcome:
@@ -90,67 +94,25 @@ class _Run:
         self._started_s = question.clock()
         self._cases = [Standing(candidate=candidate) for candidate in question.candidates]
         self._controls = [Standing(candidate=candidate) for candidate in question.controls]
-        self._open = ExitStack()
-        self._worker: Worker | None = None
         self._rng = Random(question.seed)
+        self._renewal_s = 0.0
+        self._arena = question.arena(question.setup, question.log)
 
     def close(self) -> None:
-        self._open.close()
-
-    def _start(self, prepared: Sequence[Candidate]) -> Worker:
-        """Replace the measuring process by one that has these candidates prepared."""
-        self._open.close()
-        question = self._question
-        specs = tuple(dict.fromkeys((one.base_spec, one.head_spec) for one in question.candidates))
-        setup = Setup(
-            base=question.base,
-            head=question.head,
-            specs=specs,
-            conditions=question.conditions,
-            prepared=tuple(prepared),
-            seed=question.seed,
-        )
-        environment = server_environment(question.conditions.device)
-        worker = Worker(setup=_SET_UP, setup_argument=setup, environment=environment, log=question.log)
-        self._worker = self._open.enter_context(worker)
-        return worker
+        self._arena.close()
 
     def check(self) -> None:
         """Check both arms of every candidate against float64 and settle those that cannot be compared."""
-        self._observer.phase("loading both arms", 0)
-        worker = self._start(())
         everyone = [*self._cases, *self._controls]
-        self._observer.phase("checking against float64", len(everyone))
+        self._observer.phase("loading both arms, checking against float64", len(everyone))
         for standing in everyone:
-            if worker.is_closed:
-                worker = self._start(())
-            self._check(worker, standing)
+            standing.settle(*self._arena.check(standing.candidate))
             self._observer.step(standing.candidate.id)
             if standing.decision is not None:
                 self._observer.decided(standing.candidate.id, standing.decision)
 
-    def _check(self, worker: Worker, standing: Standing) -> None:
-        candidate, question = standing.candidate, self._question
-        base, head = candidate.arms
-        task = CheckTask(case=candidate.case, conditions=question.conditions, providers=candidate.arms, seed=question.seed)
-        results: dict[str, CheckResult] = {}
-        at_work = ""
-        try:
-            for message in worker.run(_CHECK, task, timeout_s=TIMEOUT_S):
-                if isinstance(message, CheckResult):
-                    results[message.provider] = message
-                else:
-                    at_work = message[1] or at_work
-        except NormbenchError as error:
-            for arm in candidate.arms:
-                if arm not in results:
-                    reason = str(error) if arm == at_work else f"not reached: {error}"
-                    results[arm] = CheckResult(provider=arm, status=Status.ERROR, reason=reason)
-        standing.settle(results[base], results[head])
-
     def measure(self) -> None:
         """Take blocks in rounds, every open candidate once a round in random order, until all are decided or the budget is out."""
-        self._controls = [one for one in self._controls if one.is_open]
         if not any(one.is_open for one in self._cases):
             return
         self._observer.phase("preparing", 0)
@@ -159,12 +121,13 @@ class _Run:
         self._observer.phase("measuring", sum(one.is_open for one in self._cases) * last)
         supply = Supply.OPEN
         for _ in range(last):
-            taking = [one for one in [*self._cases, *self._controls] if one.is_open]
+            taking = self._still_open()
             if not any(one.is_open for one in self._cases):
                 break
-            if self._elapsed_s() + sum(one.block_s for one in taking) > self._question.budget_s:
+            if self._elapsed_s() + self._renewal_s + sum(one.block_s for one in taking) > self._question.budget_s:
                 supply = Supply.CLOSED
                 break
+            self._renew()
             self._rng.shuffle(taking)
             for standing in taking:
                 self._take_block(standing)
@@ -178,6 +141,17 @@ class _Run:
                 # A control is judged once, on all its blocks: it must see as much of the machine as the slowest case.
                 standing.decision = decide_once(self._question.policy, standing.logs, cases=self._sharing)
                 self._observer.decided(standing.candidate.id, standing.decision)
+
+    def _still_open(self) -> list[Standing]:
+        return [one for one in [*self._cases, *self._controls] if one.is_open]
+
+    def _prepare(self) -> None:
+        self._arena.prepare([one.candidate for one in self._still_open()])
+
+    def _renew(self) -> None:
+        start = self._question.clock()
+        self._arena.renew([one.candidate for one in self._still_open()])
+        self._renewal_s = self._question.clock() - start
 
     @property
     def _sharing(self) -> int:
@@ -195,11 +169,15 @@ class _Run:
 
     def _calibrate(self) -> None:
         """Fix for every candidate, from base alone, how many calls a sample has, and from the budget how long its blocks are."""
-        everyone = [one for one in [*self._cases, *self._controls] if one.is_open]
-        self._start([one.candidate for one in everyone])
+        everyone = self._still_open()
+        self._prepare()
+        for standing in self._cases:
+            if standing.is_open:
+                standing.code = self._arena.code(standing.candidate)
+        self._renew()
         costs = {one.candidate.id: cost for one in everyone if (cost := self._cost(one)) is not None}
         everyone = [one for one in everyone if one.is_open]
-        round_s = max(self._question.budget_s - self._elapsed_s(), 0.0) / self._question.policy.looks[-1]
+        round_s = max((self._question.budget_s - self._elapsed_s()) / self._question.policy.looks[-1] - self._renewal_s, 0.0)
         conditions = self._question.conditions
         single = conditions.cache is Cache.COLD or conditions.pages is Pages.FRESH
         shares = block_shares([costs[one.candidate.id] for one in everyone], round_s, single=single)
@@ -209,80 +187,53 @@ class _Run:
 
     def _cost(self, standing: Standing) -> BlockCost | None:
         """Return what a candidate's blocks cost, from blocks with one draw of tensors and with three; None when they fail."""
-        base, _ = standing.candidate.arms
         took_s: dict[int, float] = {}
         samples: list[float] = []
         # The first block of a process meets what no later one does: 3 s in place of 0.1 were seen.
         for repetitions in (1, 3, 1):
             standing.schedule = Schedule(repetitions=repetitions, turns=1, inner=dict.fromkeys(standing.candidate.arms, 1))
             start = self._question.clock()
-            result = self._run_block(standing, seed=0)
-            if result is None:
+            block = self._run_block(standing, seed=0)
+            if block is None:
                 return None
             took_s[repetitions] = self._question.clock() - start
-            samples += [sample for repetition in result.blocks[base].samples_s for sample in repetition]
+            samples += [sample for repetition in block.base_s for sample in repetition]
         call_s = median(samples)
         draw_s = max((took_s[3] - took_s[1]) / 2 - 2 * call_s, 0.0)
         return BlockCost(call_s=call_s, draw_s=draw_s, start_s=max(took_s[1] - draw_s - 2 * call_s, 0.0))
 
     def _take_block(self, standing: Standing) -> None:
         start = self._question.clock()
-        result = self._run_block(standing, seed=self._rng.randrange(2**31))
-        if result is None:
+        block = self._run_block(standing, seed=self._rng.randrange(2**31))
+        if block is None:
             return
-        base, head = (result.blocks[arm] for arm in standing.candidate.arms)
-        samples = BlockSamples(
-            candidate=standing.candidate.id,
-            started_at=base.started_at,
-            inner=base.inner,
-            base_s=base.samples_s,
-            head_s=head.samples_s,
-            others_cpu_share=base.others_cpu_share,
-        )
-        standing.logs.append(samples.log_ratio)
+        standing.logs.append(block.log_ratio)
         standing.block_s = self._question.clock() - start
-        self._observer.block(samples)
+        self._observer.block(block)
         self._observer.step(standing.candidate.id)
 
-    def _run_block(self, standing: Standing, *, seed: int) -> BlockResult | None:
+    def _run_block(self, standing: Standing, *, seed: int) -> BlockSamples | None:
         """Return a block of a candidate, or None when its process failed, which settles the candidate."""
-        if self._worker is None or self._worker.is_closed:
-            self._start([one.candidate for one in [*self._cases, *self._controls] if one.is_open])
-        assert self._worker is not None
-        task = BlockTask(
-            case=standing.candidate.case,
-            conditions=self._question.conditions,
-            providers=standing.candidate.arms,
-            plan=Plan(),
-            seed=seed,
-            peak_bytes=standing.peak_bytes,
-            schedule=standing.schedule,
-        )
+        assert standing.schedule is not None
+        if not self._arena.is_ready:
+            self._prepare()
         try:
-            found: list[Any] = list(self._worker.run(_BLOCK, task, timeout_s=TIMEOUT_S))
+            return self._arena.block(standing.candidate, standing.schedule, seed=seed, peak_bytes=standing.peak_bytes)
         except NormbenchError as error:
             standing.end(Verdict.FAILED, f"a block failed: {error}")
-            assert standing.decision is not None
-            self._observer.decided(standing.candidate.id, standing.decision)
-            return None
-        result = found[0]
-        assert isinstance(result, BlockResult)
-        return result
+        assert standing.decision is not None
+        self._observer.decided(standing.candidate.id, standing.decision)
+        return None
 
     def outcome(self, end: RunEnd) -> Outcome:
         """Conclude from what is decided; what is not is undecided."""
         question = self._question
         nowhere = [one.nowhere for one in self._cases if one.nowhere is not None]
-
-        def results(standings: Sequence[Standing]) -> list[CaseResult]:
-            unfinished = Decision(verdict=Verdict.UNDECIDED, reason="the run ended before", blocks=0)
-            return [CaseResult(case=one.candidate.id, decision=one.decision or unfinished) for one in standings if one.nowhere is None]
-
         return conclude(
             question.policy,
-            results(self._cases),
-            results(self._controls) if end is RunEnd.COMPLETE else [],
+            [one.result for one in self._cases if one.nowhere is None],
+            [one.result for one in self._controls if one.nowhere is None] if end is RunEnd.COMPLETE else [],
             end=end,
             allowed_missing=question.allowed_missing,
-            notes=[*dict.fromkeys([*question.base.notes, *question.head.notes]), *nowhere],
+            notes=[*dict.fromkeys([*question.base.notes, *question.head.notes]), *self._arena.notes, *nowhere],
         )

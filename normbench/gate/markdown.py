@@ -6,7 +6,10 @@ from ..report.units import DASH
 from .decide import Verdict
 from .outcome import CaseResult, Outcome
 
-__all__ = ["COLUMNS", "markdown", "rows"]
+__all__ = ["COLUMNS", "INSTRUCTIONS", "columns", "markdown", "reasons_of", "rows"]
+
+INSTRUCTIONS = "instructions, head / base (base)"
+"""The column that is there when they were counted."""
 
 COLUMNS = ("case", "head / base", "95 % interval", "verdict", "smallest change found", "blocks")
 _FIRST = (
@@ -24,10 +27,21 @@ _FIRST = (
 """The order of rows: what asks for something to be done stands on top."""
 
 
+def columns(outcome: Outcome) -> tuple[str, ...]:
+    """Return the names of the columns that the rows have."""
+    return (*COLUMNS, INSTRUCTIONS) if _has_instructions(outcome) else COLUMNS
+
+
+def _has_instructions(outcome: Outcome) -> bool:
+    return any(one.instructions is not None for one in outcome.cases)
+
+
 def rows(outcome: Outcome) -> list[tuple[str, ...]]:
     """Return a row of text for each case, the most urgent verdict first, then the controls."""
     ordered = sorted(outcome.cases, key=lambda one: _FIRST.index(one.decision.verdict))
-    return [_row(one.case, one) for one in ordered] + [_row(f"control {one.case.partition('@')[0]}", one) for one in outcome.controls]
+    named = [(one.case, one) for one in ordered] + [(f"control {one.case.partition('@')[0]}", one) for one in outcome.controls]
+    counted = _has_instructions(outcome)
+    return [(*_row(name, one), _instructions(one)) if counted else _row(name, one) for name, one in named]
 
 
 def _row(name: str, result: CaseResult) -> tuple[str, ...]:
@@ -38,18 +52,36 @@ def _row(name: str, result: CaseResult) -> tuple[str, ...]:
     return name, ratio, ends, decision.verdict.value, seen, str(decision.blocks) if decision.blocks else DASH
 
 
+def _instructions(result: CaseResult) -> str:
+    """Return head's over base's and, in brackets, base's: `1.050 (1.23e+06)`."""
+    counts = result.instructions
+    return DASH if counts is None else f"{counts.head / counts.base:.3f} ({counts.base:.3g})"
+
+
+def reasons_of(outcome: Outcome) -> list[str]:
+    """Return a clause for each case that needs one: why it was not compared or, where it got worse, how the code of the arms differs."""
+    found = []
+    for one in outcome.cases:
+        if not one.decision.verdict.is_compared:
+            found.append(f"{one.case}: {one.decision.reason}")
+        elif one.decision.verdict is Verdict.REGRESSION and one.code is not None:
+            found.append(f"{one.case}: {one.code.text}")
+    return found
+
+
 def markdown(outcome: Outcome, *, base: str, head: str, machine: str) -> str:
-    """Return the outcome as Markdown: one sentence, what was compared and where, the table, and why cases did not pass."""
+    """Return the outcome as Markdown: one sentence, what was compared and where, the table, and what there is to know of its rows."""
     lines = [f"**{outcome.sentence}**", "", f"head {head} against base {base}, on {machine}.", ""]
-    lines += [f"| {' | '.join(COLUMNS)} |", "| --- | --: | --: | --- | --: | --: |"]
+    names = columns(outcome)
+    lines += [f"| {' | '.join(names)} |", f"| --- | --: | --: | --- | {' | '.join(['--:'] * (len(names) - 4))} |"]
     lines += [f"| {' | '.join(row)} |" for row in rows(outcome)]
-    reasons = [f"- {one.case}: {one.decision.reason}" for one in outcome.cases if not one.decision.verdict.is_compared]
+    reasons = [f"- {reason}" for reason in reasons_of(outcome)]
     lines += [""] * bool(reasons) + reasons
     lines += ["", *(f"- {note}" for note in outcome.notes)] if outcome.notes else []
     policy = outcome.policy
     lines += [
         "",
         f"A case is called slower beyond {100 * policy.margin:g} %; a whole run of unchanged code calls one with a probability below "
-        f"{100 * policy.error_rate:g} %. Above 1 is slower. Both versions took turns call by call on the same tensors.",
+        f"{100 * policy.error_rate:g} %. Above 1 is slower.",
     ]
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ import msgspec
 from .decide import Decision, Verdict, percent
 from .policy import Policy
 
-__all__ = ["CaseResult", "ExitCode", "Outcome", "RunEnd", "conclude", "to_json"]
+__all__ = ["CaseResult", "Code", "ExitCode", "Instructions", "Outcome", "RunEnd", "Sameness", "conclude", "to_json"]
 
 SCHEMA_VERSION = 1
 
@@ -36,11 +36,39 @@ class RunEnd(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class Sameness(StrEnum):
+    """Say by what the two arms of a case are known to be the same program."""
+
+    FILES = "files"
+    MACHINE_CODE = "machine code"
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell how the code of the two arms differs, in a clause; `same` is None where it does, or where nobody can tell."""
+
+    text: str
+    same: Sameness | None = None
+
+
+class Instructions(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold how many instructions a call takes outside the kernel, in either arm."""
+
+    base: float
+    head: float
+
+
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold one case, or one control, and what was decided."""
+    """Hold one case, or one control, what was decided, and what else is known of its arms and decides nothing."""
 
     case: str
     decision: Decision
+    code: Code | None = None
+    instructions: Instructions | None = None
+
+    @property
+    def is_same_code(self) -> bool:
+        """Say whether both arms are known to be the same program, so that no change of it can have moved the case."""
+        return self.code is not None and self.code.same is not None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +113,7 @@ def conclude(
         cases=tuple(cases),
         controls=tuple(controls),
         allowed_missing=tuple(sorted(allowed_missing)),
-        notes=tuple(notes),
+        notes=(*notes, *_of_the_same_code(cases)),
     )
     exit_code, said = _judged(draft)
     return msgspec.structs.replace(draft, exit_code=exit_code, sentence=" ".join((said, *_asides(draft))))
@@ -133,6 +161,10 @@ def _judged(outcome: Outcome) -> tuple[ExitCode, str]:
 def _asides(outcome: Outcome) -> list[str]:
     """Return what else there is to know, a sentence each."""
     found = []
+    if blameless := [one for one in outcome.having(Verdict.REGRESSION) if one.is_same_code]:
+        found.append(
+            f"The code of {_names(blameless)} is the same in both arms, so the cause is elsewhere: a shared library or the machine."
+        )
     if better := outcome.having(Verdict.IMPROVEMENT):
         best = min(better, key=_worsening)
         found.append(f"{_count(better)} got better, most of all {_named(best)}{_others(better, best)}.")
@@ -145,6 +177,11 @@ def _asides(outcome: Outcome) -> list[str]:
     if allowed := [one for one in outcome.having(Verdict.MISSING) if one.case in outcome.allowed_missing]:
         found.append(f"{_count(allowed)} {_verb(allowed, 'is', 'are')} missing in head, as allowed: {_names(allowed)}.")
     return found
+
+
+def _of_the_same_code(cases: Sequence[CaseResult]) -> list[str]:
+    same = [one for one in cases if one.is_same_code]
+    return [f"both arms are the same program in {len(same)} of {_count(cases)}: {_names(same)}"] if same else []
 
 
 def _worsening(result: CaseResult) -> float:

@@ -1,7 +1,11 @@
-"""The gate's measuring process: both arms loaded once, functions prepared and compiled once, every block a fork of it."""
+"""A measuring process of the gate: arms loaded once, functions prepared and compiled once, every block a fork of it.
+
+Most often one process holds both arms; where each has an interpreter of its own, a process holds one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,16 +14,19 @@ from ..case import Case, Conditions
 from ..definition import Definition
 from ..measure.process import adopt_provider, keep_prepared, load_compiler
 from ..registry import NormFunction
-from .arms import Arm, SideBySide
+from .arms import Arm, Side, SideBySide
 from .trees import Tree
 
-__all__ = ["CONTROL", "Candidate", "Setup", "set_up_arms"]
+__all__ = ["CONTROL", "Candidate", "Setup", "loaded_arm", "set_up_arms", "tell_absence"]
 
 CONTROL = "control"
 """Spec of the pair that depends on neither tree: the same function of PyTorch's twice."""
 
 _side_by_side: list[SideBySide] = []
 """What keeps the trees' modules apart, for as long as this process lives."""
+
+_arms: dict[str, Arm] = {}
+"""The arms of this process, by the names that tasks know them by."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +49,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def arms(self) -> tuple[str, str]:
         """Return the names that base and head have in the measuring process."""
-        return f"base {self.base_spec}", f"head {self.head_spec}"
+        return self.arm(Side.BASE), self.arm(Side.HEAD)
+
+    def arm(self, side: Side) -> str:
+        """Return the name that one side has in the measuring process."""
+        return f"{side} {self.base_spec if side is Side.BASE else self.head_spec}"
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """Say what the measuring process loads, and which candidates it prepares for all its forks."""
+    """Say what a measuring process loads, and which candidates it prepares for all its forks. `specs` are base's and head's."""
 
     base: Any
     head: Any
@@ -54,6 +65,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Conditions
     prepared: tuple[Candidate, ...] = ()
     seed: int = 0
+    sides: tuple[Side, ...] = (Side.BASE, Side.HEAD)
 
 
 class _Control:
@@ -101,7 +113,10 @@ class _Timed:
 
 
 def set_up_arms(setup: Setup) -> None:
-    """Load both arms, and call every prepared candidate's functions so that they are compiled before the first fork."""
+    """Load the arms, and call every prepared candidate's functions so that they are compiled before the first fork.
+
+    On CUDA nothing is called: a process that has touched the device cannot be forked, so there each block prepares its own functions.
+    """
     import torch
 
     # The server itself must stay single-threaded: an OpenMP pool does not survive a fork.
@@ -111,14 +126,33 @@ def set_up_arms(setup: Setup) -> None:
     side_by_side = SideBySide(base=setup.base, head=setup.head)
     _side_by_side.append(side_by_side)
     for base_spec, head_spec in setup.specs:
-        pair = side_by_side.pair(base_spec, head_spec)
-        adopt_provider(f"base {base_spec}", _Timed(pair.base))
-        adopt_provider(f"head {head_spec}", _Timed(pair.head))
-    for side in ("base", "head"):
+        if len(setup.sides) == 1:
+            (side,) = setup.sides
+            loaded = [side_by_side.arm(side, base_spec if side is Side.BASE else head_spec)]
+        else:
+            pair = side_by_side.pair(base_spec, head_spec)
+            loaded = [pair.base, pair.head]
+        for arm in loaded:
+            name = f"{arm.side} {arm.spec}"
+            _arms[name] = arm
+            adopt_provider(name, _Timed(arm))
+    for side in setup.sides:
         adopt_provider(f"{side} {CONTROL}", _Control())
     load_compiler()
-    for candidate in setup.prepared:
-        _prepare(candidate, setup)
+    if torch.device(setup.conditions.device).type == "cpu":
+        for candidate in setup.prepared:
+            _prepare(candidate, setup)
+
+
+def loaded_arm(name: str) -> Arm:
+    """Return one of the arms that this process was set up with, by the name that `Candidate.arm` gives."""
+    return _arms[name]
+
+
+def tell_absence(task: None, emit: Callable[[Any], None]) -> None:
+    """Emit the name of each arm and why its tree has no such provider, or None where it has."""
+    for name, arm in _arms.items():
+        emit((name, arm.absence))
 
 
 def _prepare(candidate: Candidate, setup: Setup) -> None:
@@ -130,7 +164,7 @@ def _prepare(candidate: Candidate, setup: Setup) -> None:
 
     with torch.set_grad_enabled(candidate.case.pass_.has_backward):
         problem = make_problem(candidate.case, device=setup.conditions.device, seed=setup.seed)
-        for name in candidate.arms:
+        for name in map(candidate.arm, setup.sides):
             function = loaded_provider(name).prepare(candidate.case)
             keep_prepared(name, candidate.case, function)
             own, _ = private_copies(problem, loaded_provider(name).mutates(candidate.case))

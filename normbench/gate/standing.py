@@ -9,10 +9,11 @@ from math import ceil
 import msgspec
 
 from ..measure.checking import CheckResult
-from ..measure.plan import Schedule
+from ..measure.plan import MIN_CALL_S, Schedule
 from ..record import Status
 from .arms import Presence, presence
 from .decide import Decision, Verdict, block_log, log_ratio
+from .outcome import CaseResult, Code
 from .process import Candidate
 
 __all__ = ["BlockCost", "BlockSamples", "Standing", "block_shares"]
@@ -51,17 +52,22 @@ class BlockCost(msgspec.Struct, frozen=True, kw_only=True):
     draw_s: float
     start_s: float
 
+    @property
+    def seen_call_s(self) -> float:
+        """Return what a call costs, and no less than any call does: a coarse clock may read 0 for one."""
+        return max(self.call_s, MIN_CALL_S)
+
     def inner(self, *, single: bool) -> int:
         """Return the calls a sample has, of either arm: as many as base needs, or one."""
-        return 1 if single else max(1, ceil(MIN_SAMPLE_S / self.call_s))
+        return 1 if single else max(1, ceil(MIN_SAMPLE_S / self.seen_call_s))
 
     def seconds(self, repetitions: int, turns: int, *, single: bool) -> float:
         """Return what a block of both arms takes."""
-        return self.start_s + repetitions * (self.draw_s + turns * 2 * self.inner(single=single) * self.call_s)
+        return self.start_s + repetitions * (self.draw_s + turns * 2 * self.inner(single=single) * self.seen_call_s)
 
     def schedule(self, arms: tuple[str, ...], share_s: float, *, single: bool) -> Schedule:
         """Choose what a block does so that it takes about `share_s`, and no less than one draw and one turn."""
-        turn_s = 2 * self.inner(single=single) * self.call_s
+        turn_s = 2 * self.inner(single=single) * self.seen_call_s
         for repetitions in REPETITIONS:
             turns = int(((share_s - self.start_s) / repetitions - self.draw_s) / turn_s)
             if turns >= WORTHWHILE_TURNS:
@@ -90,6 +96,7 @@ class Standing:
     block_s: float = 0.0
     logs: list[float | None] = field(default_factory=list)
     decision: Decision | None = None
+    code: Code | None = None
     nowhere: str | None = None
     """Why neither side runs it; such a candidate takes no part."""
 
@@ -100,6 +107,12 @@ class Standing:
     def end(self, verdict: Verdict, reason: str) -> None:
         """Settle the candidate without a comparison."""
         self.decision = Decision(verdict=verdict, reason=reason, blocks=len(self.logs))
+
+    @property
+    def result(self) -> CaseResult:
+        """Return what is known by now; what no look has decided is undecided."""
+        unfinished = Decision(verdict=Verdict.UNDECIDED, reason="the run ended before", blocks=0)
+        return CaseResult(case=self.candidate.id, decision=self.decision or unfinished, code=self.code)
 
     def settle(self, base: CheckResult, head: CheckResult) -> None:
         """Take in how the check of either arm ended; the candidate stays open when both are right."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .backward import norm_backward, norm_backward_projections, sum_partials
 from .forward import norm_forward, norm_forward_looped
-from .launch import LOOP_COLS, MAX_REGISTERS, MAX_WARPS, backward_launch, forward_launch, sum_launch
+from .launch import LOOP_COLS, MAX_WARPS, BackwardLaunch, ForwardLaunch, backward_launch, forward_launch, sum_launch
 from .rows import Rows, alignment, multiprocessors, working_dtype
 
 __all__ = ["Backward", "Forward", "run_backward", "run_forward"]
@@ -38,11 +38,13 @@ def run_forward(
     norm: str,
     convention: str,
     saves_statistics: bool,
+    launch: ForwardLaunch | None = None,
 ) -> Forward:
     """Compute a norm over the last dimension, float32 inside (float64 for float64), rounded as `convention` says (see `case`).
 
     x and residual (..., cols) of one dtype, weight and bias (cols,). residual_out is x + residual rounded once, which the norm reads.
-    mean (layer_norm only) and rstd are there when `saves_statistics`, for the backward. Nothing is launched for an empty x.
+    mean (layer_norm only) and rstd are there when `saves_statistics`, for the backward. Nothing is launched for an empty x. `launch`
+    is for the tuner: without one the launch is chosen.
     """
     rows, added = Rows.of(x), None if residual is None else Rows.of(residual)
     working, working_type = working_dtype(x.dtype)
@@ -52,7 +54,7 @@ def run_forward(
     rstd = torch.empty(rows.count, dtype=working, device=x.device) if saves_statistics else None
     mean = torch.empty_like(rstd) if rstd is not None and is_centred else None
     if y.numel():
-        launch = forward_launch(rows.cols)
+        launch = launch or forward_launch(rows.cols, x.element_size())
         align = alignment(rows.cols, rows.stride, 0 if added is None else added.stride)
         kernel = norm_forward_looped if launch.is_looped else norm_forward
         with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
@@ -104,11 +106,12 @@ def run_backward(
     convention: str,
     dweight_dtype: torch.dtype | None,
     dbias_dtype: torch.dtype | None,
+    launch: BackwardLaunch | None = None,
 ) -> Backward:
     """Compute the gradients of a norm from what its forward saved; a dtype of None says that the gradient is not wanted.
 
     dy, dresidual_out and hidden (..., cols): hidden is what was normalised, x or residual_out. mean (None for rms_norm) and rstd (rows,)
-    as `run_forward` returns them. Nothing is launched for empty input, whose sums are 0.
+    as `run_forward` returns them. Nothing is launched for empty input, whose sums are 0. `launch` is as for `run_forward`.
     """
     cols = hidden.shape[-1]
     dx = torch.empty(hidden.shape, dtype=hidden.dtype, device=hidden.device)
@@ -117,7 +120,7 @@ def run_backward(
     sums = [None if dtype is None else allocate(cols, dtype=dtype, device=hidden.device) for dtype in (dweight_dtype, dbias_dtype)]
     if dx.numel():
         with torch.cuda.device_of(dx):  # type: ignore[no-untyped-call]
-            _launch(dy, dresidual_out, hidden, weight, mean, rstd, dx, sums, is_centred=norm == "layer_norm", convention=convention)
+            _launch(dy, dresidual_out, hidden, weight, mean, rstd, dx, sums, launch, is_centred=norm == "layer_norm", convention=convention)
     return Backward(dx=dx, dweight=sums[0], dbias=sums[1])
 
 
@@ -130,6 +133,7 @@ def _launch(
     rstd: Tensor,
     dx: Tensor,
     sums: list[Tensor | None],
+    launch: BackwardLaunch | None,
     *,
     is_centred: bool,
     convention: str,
@@ -137,7 +141,7 @@ def _launch(
     """Fill dx and those of `sums` (dweight, dbias) that are there."""
     upstream, rows, added = Rows.of(dy), Rows.of(hidden), None if dresidual_out is None else Rows.of(dresidual_out)
     working, working_type = working_dtype(hidden.dtype)
-    launch = backward_launch(rows.count, rows.cols, hidden.element_size(), multiprocessors(hidden.device))
+    launch = launch or backward_launch(rows.count, rows.cols, hidden.element_size(), multiprocessors(hidden.device))
     align = alignment(rows.cols, upstream.stride, rows.stride, 0 if added is None else added.stride)
     weight = None if weight is None else weight.contiguous()
     sizes = (rows.count, rows.cols // align, upstream.stride // align, rows.stride // align)
@@ -166,7 +170,7 @@ def _launch(
         BLOCK_M=launch.block_rows,
         BLOCK_N=launch.block_cols,
         num_warps=launch.num_warps,
-        maxnreg=MAX_REGISTERS,
+        maxnreg=launch.max_registers,
         **options,
     )
     adding = sum_launch(rows.cols)

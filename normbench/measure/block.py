@@ -1,4 +1,4 @@
-"""The task that takes one block of turns: all arms of a case side by side in one process."""
+"""The task that takes one block of turns: all arms of a group side by side in one process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..case import Cache, Case, Conditions, Pages
+from ..case import Cache, Conditions, Pages
 from ..record import Block
+from ..tiers import AnyCase
 from .load import OtherLoad
 from .plan import Plan, Schedule, make_schedule
-from .process import OutOfMemory, first_line, is_out_of_memory, loaded_provider, prepare_process, prepared_function, synchronise
+from .process import OutOfMemory, first_line, is_out_of_memory, open_workload, prepare_process, synchronise
 from .sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
 from .timer import CudaTimer, Timer, WallTimer
 
 if TYPE_CHECKING:
-    from ..problem import Problem
     from .power import PowerMeter
 
 __all__ = ["BlockResult", "BlockTask", "block"]
@@ -30,13 +30,13 @@ each would cost as much as another sample."""
 
 
 class BlockTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for one block of turns of the providers of a case.
+    """Ask for one block of turns of the arms of a group, which the names in `providers` stand for; `case` is that of one of them.
 
     `peak_bytes` is what the hungriest of them needs at once, above its inputs: so many pages are touched before the first call.
     `schedule` is what the block does, made from the plan and the first calls when not given; then the controls take part too.
     """
 
-    case: Case
+    case: AnyCase
     conditions: Conditions
     providers: tuple[str, ...]
     plan: Plan
@@ -67,41 +67,34 @@ def block(task: BlockTask, emit: Callable[[Any], None]) -> None:
 def _take_block(task: BlockTask) -> BlockResult:
     import torch
 
-    from ..problem import make_problem, moved
-    from ..workloads.op import control_calls, make_call, private_copies
     from .cache import make_flush
 
     device = prepare_process(task.conditions, task.case, task.conditions.pages)
     timer = _make_timer(device)
     meter = _make_meter(device)
     rng = Random(task.seed)
-    functions = {spec: prepared_function(spec, task.case) for spec in task.providers}
+    # Where the schedule is given, arms are compared with each other: where tensors lie matters to them, not what stands in them.
+    workload = open_workload(task.case, task.providers, device, is_redrawn=task.schedule is None)
     cold = task.conditions.cache is Cache.COLD
     flush = make_flush(device) if cold else None
     collected: dict[str, list[Samples]] = {}
     schedule = None
     load = OtherLoad()
-    drawn: Problem | None = None
-    repetition = 0
-    while schedule is None or repetition < schedule.repetitions:
+    number = 0
+    while schedule is None or number < schedule.repetitions:
         start = time.perf_counter()
         # Where tensors lie relative to each other and to cache sets moves timings by percents: draw it afresh.
         ballast = torch.empty(rng.randrange(1, 2**20), dtype=torch.uint8)
-        # Where the schedule is given, arms are compared with each other: where tensors lie matters to them, not what stands in them.
-        problem = make_problem(task.case, device=device, seed=task.seed + repetition) if drawn is None else moved(drawn)
-        drawn = problem if task.schedule is not None else None
+        repetition = workload.repetition(task.seed + number)
         allocation_s = time.perf_counter() - start
-        calls: dict[str, Call] = {}
-        for spec, function in functions.items():
-            own, restore = private_copies(problem, loaded_provider(spec).mutates(task.case))
-            calls[spec] = Call(run=make_call(own, function), before=_in_turn(restore, flush))
+        calls = {arm: Call(run=run, before=_in_turn(repetition.restores.get(arm), flush)) for arm, run in repetition.calls.items()}
         if task.schedule is None:
-            calls |= {name: Call(run=run, before=flush) for name, run in control_calls(problem).items()}
+            calls |= {name: Call(run=run, before=flush) for name, run in repetition.controls().items()}
         if schedule is None and task.conditions.pages is Pages.REUSED and device.type == "cpu":
             # Pages that are to be reused must have been used. Left to the calls themselves that takes several of each: rms_norm of
             # 32768x4096 by aten still met 393 000 new pages in its second call and took 1.1 s instead of 0.23.
             # Free blocks that do not join cost a tensor or two more than the calls hold at once.
-            torch.empty(task.peak_bytes + 2 * problem.x.nbytes, dtype=torch.uint8).fill_(1)
+            torch.empty(task.peak_bytes + 2 * repetition.input_bytes, dtype=torch.uint8).fill_(1)
         start = time.perf_counter()
         if schedule is None:
             # The first call compiles and meets pages that were never touched: it is no sample of what follows.
@@ -119,8 +112,8 @@ def _take_block(task: BlockTask) -> BlockResult:
                 meter.start()
         for arm, samples in take_repetition(calls, timer, schedule, rng, process_page_faults).items():
             collected.setdefault(arm, []).append(samples)
-        repetition += 1
-        del problem, calls, ballast
+        number += 1
+        del repetition, calls, ballast
     state = meter.stop() if meter is not None else None
     others = load.share()
     blocks = {arm: _as_block(samples, schedule.inner[arm], device, others) for arm, samples in collected.items()}

@@ -16,6 +16,7 @@ from ..adversary import Trial
 from ..case import Case, Conditions, Pages, Pass
 from ..definition import Definition
 from ..record import Accuracy, Departure, Memory, Status
+from ..tiers import AnyCase
 from .process import first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ class Purpose(StrEnum):
 
 
 class CheckTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for the providers of a case to be checked against the oracle, with the tensors of each trial in turn."""
+    """Ask for the providers of a case to be checked against the oracle, with the tensors of each trial in turn.
 
-    case: Case
+    Of a network `providers` are the names of arms, `case` is that of one of them, and there are no trials.
+    """
+
+    case: AnyCase
     conditions: Conditions
     providers: tuple[str, ...]
     seed: int
@@ -71,17 +75,21 @@ def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
     A provider's function is prepared once and used in all trials.
     """
     # Page state does not change a result, and fresh pages would make the check several times slower.
+    assert isinstance(task.case, Case), task.case
     device = prepare_process(task.conditions, task.case, Pages.REUSED)
     functions: dict[str, NormFunction] = {}
     for trial in task.trials:
-        _Attempts(task, trial, device, functions, emit).run()
+        _Attempts(task, task.case, trial, device, functions, emit).run()
 
 
 class _Attempts:
     """Run every provider on the same tensors, judge what comes of it, and tell."""
 
-    def __init__(self, task: CheckTask, trial: Trial, device: Any, functions: dict[str, NormFunction], emit: Callable[[Any], None]) -> None:
+    def __init__(
+        self, task: CheckTask, case: Case, trial: Trial, device: Any, functions: dict[str, NormFunction], emit: Callable[[Any], None]
+    ) -> None:
         self._task = task
+        self._case = case
         self._trial = trial
         self._device = device
         self._functions = functions
@@ -94,7 +102,7 @@ class _Attempts:
     def _fresh_problem(self) -> Problem:
         from ..problem import make_problem
 
-        return make_problem(self._task.case, device=self._device, seed=self._task.seed, trial=self._trial)
+        return make_problem(self._case, device=self._device, seed=self._task.seed, trial=self._trial)
 
     def _tell(self, provider: str, status: Status, reason: str | None, **fields: Any) -> None:
         self._emit(CheckResult(provider=provider, trial=self._trial, status=status, reason=reason, **fields))
@@ -103,9 +111,9 @@ class _Attempts:
         for spec in self._task.providers:
             self._emit(("begin", spec))
             provider = loaded_provider(spec)
-            if reason := provider.unsupported(self._task.case, self._device.type):
+            if reason := provider.unsupported(self._case, self._device.type):
                 self._tell(spec, Status.UNSUPPORTED, reason)
-            elif provider.is_interpreted(self._task.case, self._device.type) and not os.environ.get("TRITON_INTERPRET"):
+            elif provider.is_interpreted(self._case, self._device.type) and not os.environ.get("TRITON_INTERPRET"):
                 self._tell(spec, Status.SKIPPED, "a Triton kernel, and this device is not a GPU")
             else:
                 self._attempt(spec)
@@ -118,7 +126,7 @@ class _Attempts:
         from ..check import check as compare
         from ..check import describe_failure
 
-        case = self._task.case
+        case = self._case
         outputs = {spec: found for spec, found in self._outputs.items() if loaded_provider(spec).definition(case) is definition}
         if not outputs:
             return
@@ -136,9 +144,9 @@ class _Attempts:
         from ..workloads.op import private_copies
 
         provider = loaded_provider(spec)
-        own, restore = private_copies(self._problem, provider.mutates(self._task.case))
+        own, restore = private_copies(self._problem, provider.mutates(self._case))
         before = _fingerprints(own)
-        interpreted = provider.is_interpreted(self._task.case, self._device.type)
+        interpreted = provider.is_interpreted(self._case, self._device.type)
         try:
             with rounds_to_nearest() if interpreted else nullcontext():
                 self._call(spec, own, restore)
@@ -160,7 +168,7 @@ class _Attempts:
     def _call(self, spec: str, own: Problem, restore: Callable[[], None] | None) -> None:
         from ..workloads.op import outputs_of
 
-        provider, case = loaded_provider(spec), self._task.case
+        provider, case = loaded_provider(spec), self._case
         if spec not in self._functions:
             self._functions[spec] = provider.prepare(case)
         cache_before = _compile_cache_counts()
@@ -187,7 +195,7 @@ class _Attempts:
             if not interpreted:
                 self._seen[spec]["memory"] = measure_memory(make_call(own, function), make_forward(own, function), own)
             return
-        if interpreted and self._task.case.numel > REPEATED_IN_INTERPRETER:
+        if interpreted and self._case.numel > REPEATED_IN_INTERPRETER:
             return
         with rounds_to_nearest() if interpreted else nullcontext():
             again = outputs_of(own, function)

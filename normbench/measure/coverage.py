@@ -110,7 +110,7 @@ def _ours(run: int, measurer: Measurer, cases: Sequence[str], threads: int) -> l
                 figures = {"estimate": found.estimate, "low": found.low, "high": found.high}
                 seen.append(Seen(run=run, tool=tool, case=group.case.id, provider=provider, **figures))
 
-    measurer.measure_all([Group(case=Case.from_id(case), conditions=conditions, providers=PROVIDERS) for case in cases], on_done=keep)
+    measurer.measure_all([Group.of([Case.from_id(case)], conditions, PROVIDERS) for case in cases], on_done=keep)
     return seen
 
 

@@ -9,27 +9,63 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case, Conditions
+from ..case import Conditions
 from ..record import Measurement, Record, Role, Status
+from ..tiers import AnyCase
 from .checking import CheckResult
 
-__all__ = ["Drafts", "Group"]
+__all__ = ["Arm", "Drafts", "Group"]
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """Name one of those that take turns: a case, and the provider that computes it."""
+
+    case: AnyCase
+    provider: str
+
+    @property
+    def name(self) -> str:
+        """Return what tells it from the others of its group: `aten` in the op tier, `rms_norm:aten` in the model tier."""
+        return self.case.arm(self.provider)
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Name what is measured together: one case under one set of conditions by several providers."""
+    """Name what is measured together, under one set of conditions: arms whose cases share their `company`.
 
-    case: Case
+    `share` is what part of a plan's budget it gets.
+    """
+
+    arms: tuple[Arm, ...]
     conditions: Conditions
-    providers: tuple[str, ...]
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, cases: Iterable[AnyCase], conditions: Conditions, providers: Iterable[str], *, share: float = 1.0) -> Group:
+        """Return the group of every one of the cases by every one of the providers."""
+        providers = tuple(providers)
+        arms = tuple(Arm(case=case, provider=provider) for case in cases for provider in providers)
+        assert len({arm.case.company for arm in arms}) <= 1, arms
+        return cls(arms=arms, conditions=conditions, share=share)
+
+    @property
+    def case(self) -> AnyCase:
+        """Return the first arm's case; what differs between those of a group is the norm, and in the op tier nothing."""
+        return self.arms[0].case
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(arm.name for arm in self.arms)
 
     @property
     def id(self) -> str:
-        """Return what the keys of the group's records begin with, e.g. `op/rms_norm/forward/8x64/float32@cpu/2t/warm/reused`."""
-        return f"{self.case.id}@{self.conditions.id}"
+        """Return the id, e.g. `op/rms_norm/forward/8x64/float32@cpu/2t/warm/reused`."""
+        return f"{self.case.company}@{self.conditions.id}"
+
+    def record_key(self, arm: Arm) -> str:
+        return f"{arm.case.id}@{self.conditions.id}#{arm.provider}"
 
     def record_keys(self) -> set[str]:
-        return {f"{self.id}#{provider}" for provider in self.providers}
+        return {self.record_key(arm) for arm in self.arms}
 
 
 class Drafts:
@@ -44,24 +80,23 @@ class Drafts:
         self.measurements: dict[str, Measurement] = {}
         self.device_states: list[dict[str, Any]] = []
 
-    def settle(self, providers: Iterable[str], status: Status, reason: str) -> None:
-        for provider in providers:
-            known = self.checks.get(provider)
-            base = known if known is not None else CheckResult(provider=provider, status=status)
-            self.checks[provider] = msgspec.structs.replace(base, status=status, reason=reason)
+    def settle(self, arms: Iterable[str], status: Status, reason: str) -> None:
+        for name in arms:
+            known = self.checks.get(name)
+            base = known if known is not None else CheckResult(provider=name, status=status)
+            self.checks[name] = msgspec.structs.replace(base, status=status, reason=reason)
 
-    def peak_bytes(self, providers: Iterable[str]) -> int:
-        """Return what the hungriest of these providers was seen to need at once, above its inputs; 0 where that is not known."""
-        seen = (self.checks[name].memory for name in providers)
+    def peak_bytes(self, arms: Iterable[str]) -> int:
+        """Return what the hungriest of these arms was seen to need at once, above its inputs; 0 where that is not known."""
+        seen = (self.checks[name].memory for name in arms)
         return max((memory.peak_bytes or 0 for memory in seen if memory is not None), default=0)
 
     def records(self) -> list[Record]:
-        controls = [arm for arm in self.measurements if arm not in self.checks]
-        return [self._record(name, Role.PROVIDER) for name in self._group.providers] + [
-            self._record(name, Role.CONTROL) for name in controls
-        ]
+        controls = [Arm(case=self._group.case, provider=name) for name in self.measurements if name not in self.checks]
+        asked = [self._record(arm, arm.name, Role.PROVIDER) for arm in self._group.arms]
+        return asked + [self._record(arm, arm.provider, Role.CONTROL) for arm in controls]
 
-    def _record(self, name: str, role: Role) -> Record:
+    def _record(self, arm: Arm, name: str, role: Role) -> Record:
         result = self.checks[name] if role is Role.PROVIDER else CheckResult(provider=name, status=Status.OK)
         status, reason = result.status, result.reason
         measurement = self.measurements.get(name)
@@ -69,10 +104,10 @@ class Drafts:
         if status is Status.OK and throttled:
             status, reason = Status.THROTTLED, f"the device slowed itself down: {', '.join(throttled)}"
         return Record(
-            case_id=self._group.case.id,
-            case=self._group.case,
+            case_id=arm.case.id,
+            case=arm.case,
             conditions=self._group.conditions,
-            provider=name,
+            provider=arm.provider,
             role=role,
             status=status,
             reason=reason,

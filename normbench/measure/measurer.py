@@ -1,17 +1,20 @@
-"""All providers of one case, checked and measured side by side, in processes of their own."""
+"""All arms of a group, checked and measured side by side, in processes of their own."""
 
 from __future__ import annotations
 
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ..case import Case, Tier
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows
+from ..model_case import ModelCase
 from ..record import Block, Measurement, Record, Status, StopReason
 from ..stats import block_log_medians, time_interval
 from ..traffic import predicted_peak_bytes
@@ -26,14 +29,17 @@ from .worker import TaskDied
 
 __all__ = ["Live", "Measurer"]
 
-_CHECK = f"{__package__}.checking:check"
+_CHECKS = {Tier.OP: f"{__package__}.checking:check", Tier.MODEL: f"{__package__}.network_checking:check_networks"}
+_PREPARE = f"{__package__}.ahead:prepare_calls"
+_LOAD = f"{__package__}.ahead:load_networks"
+_NORM_CALLS = f"{__package__}.network_checking:emit_norm_calls"
 _BLOCK = f"{__package__}.block:block"
 _DEVICE = f"{__package__}.device:describe_device"
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
     """Tell how a group stands after another block: how many blocks, what part of the budget is spent (1 at most), and the time of one
-    call so far by provider, in seconds.
+    call so far by arm, in seconds.
     """
 
     group: Group
@@ -61,6 +67,7 @@ class Measurer:
     def __init__(self, providers: Sequence[str], *, device: str, plan: Plan, log: Path) -> None:
         plan.validate()
         self._plan = plan
+        self._device_name = device
         self._servers = Servers(providers, device=device, log=log, timeout_s=plan.timeout_s)
         try:
             self.device: Mapping[str, Any] = next(iter(self._servers.run(_DEVICE, device)))
@@ -82,6 +89,14 @@ class Measurer:
         """Run any `module:function` in a fresh fork of the server and return what it emitted."""
         return list(self._servers.run(task, argument))
 
+    def norms_of(self, cases: Sequence[ModelCase]) -> dict[ModelCase, dict[Case, int]]:
+        """Return the norm calls of one pass of each network as cases of the op tier, each with how often it comes.
+
+        Raises UsageError for a network that cannot be built or whose norms cannot be found.
+        """
+        self._servers.prepare(_LOAD, tuple(cases))
+        return dict(self._servers.run(_NORM_CALLS, (tuple(cases), self._device_name)))
+
     def measure(self, group: Group) -> list[Record]:
         """Return the records of a single group; see `measure_all`."""
         records: list[Record] = []
@@ -92,8 +107,8 @@ class Measurer:
         """Measure groups in rotation, a block of each in turn, and hand over each group's records as soon as it is decided.
 
         A machine's speed wanders over minutes. The blocks of a case that are spread over all the time its rotation takes see more
-        of that than blocks in a row, and so does its interval. There is one record per provider, and one per control when something
-        was timed. A KeyboardInterrupt passes through; the blocks of undecided groups are lost.
+        of that than blocks in a row, and so does its interval. There is one record per arm, and one per control when something was
+        timed. A KeyboardInterrupt passes through; the blocks of undecided groups are lost.
         """
         rotation: list[_Rotating] = []
         for group in groups:
@@ -111,33 +126,46 @@ class Measurer:
                     on_done(one.group, one.drafts.records())
 
     def _admit(self, group: Group, drafts: Drafts) -> tuple[str, ...]:
-        """Check a group and return the providers that may be timed; the others are settled."""
+        """Check a group and return the arms that may be timed; the others are settled."""
         if self._predict_memory(group, drafts):
             return ()
         self._check(group, drafts)
-        passed = tuple(name for name in group.providers if drafts.checks[name].status is Status.OK)
+        passed = tuple(name for name in group.names if drafts.checks[name].status is Status.OK)
         if group.case.is_empty:
             drafts.settle(passed, Status.SKIPPED, "empty: there is nothing to time; outputs were checked")
             return ()
+        # A block of a small share of the budget is shorter than the 0.4 s that finding a compiled function on disk takes.
+        if passed and (group.case.tier is Tier.MODEL or group.share < 1.0):
+            self._prepare(group, passed)
         return passed
+
+    def _prepare(self, group: Group, names: tuple[str, ...]) -> None:
+        """Compile in the server what every block would compile again; where that fails, they do."""
+        if group.conditions.device == "cpu":
+            with suppress(NormbenchError):
+                task = CheckTask(case=group.case, conditions=group.conditions, providers=names, seed=self._plan.seed)
+                self._servers.prepare(_PREPARE, task)
 
     def _predict_memory(self, group: Group, drafts: Drafts) -> bool:
         """Settle the whole group as out of memory when it cannot fit; say whether it was."""
-        needed = predicted_peak_bytes(group.case, len(group.providers))
+        if not isinstance(group.case, Case):
+            # A network is not known before it is built: one that does not fit is told when it is checked.
+            return False
+        needed = predicted_peak_bytes(group.case, len(group.arms))
         available = int(self.device["free_bytes"]) if "free_bytes" in self.device else available_memory_bytes()
         if needed <= available:
             return False
         reason = f"predicted to need {needed / 2**30:.1f} GiB, and {available / 2**30:.1f} GiB are available; not attempted"
-        drafts.settle(group.providers, Status.OOM, reason)
+        drafts.settle(group.names, Status.OOM, reason)
         return True
 
     def _check(self, group: Group, drafts: Drafts) -> None:
-        waiting = list(group.providers)
+        waiting = list(group.names)
         while waiting:
             current: str | None = None
             task = CheckTask(case=group.case, conditions=group.conditions, providers=tuple(waiting), seed=self._plan.seed)
             try:
-                for message in self._servers.run(_CHECK, task):
+                for message in self._servers.run(_CHECKS[group.case.tier], task):
                     if isinstance(message, CheckResult):
                         drafts.checks[message.provider] = message
                     else:
@@ -147,17 +175,16 @@ class Measurer:
                 at_fault = [current] if current is not None else [name for name in waiting if name not in drafts.checks]
                 drafts.settle(at_fault, _status_of(error), f"while it was checked: {error}")
             waiting = [name for name in waiting if name not in drafts.checks]
-        interpreted = [name for name in group.providers if drafts.checks[name].status is Status.SKIPPED]
-        if interpreted:
-            self._check_in_interpreter(group, tuple(interpreted), drafts)
+        interpreted = [name for name in group.names if drafts.checks[name].status is Status.SKIPPED]
+        if interpreted and isinstance(group.case, Case):
+            self._check_in_interpreter(group, group.case, tuple(interpreted), drafts)
 
-    def _check_in_interpreter(self, group: Group, names: tuple[str, ...], drafts: Drafts) -> None:
+    def _check_in_interpreter(self, group: Group, case: Case, names: tuple[str, ...], drafts: Drafts) -> None:
         """Check Triton kernels without a GPU, on a few rows, in a process of their own: Triton decides at import."""
-        case = group.case
         small = fewer_rows(case)
         task = CheckTask(case=small, conditions=group.conditions, providers=names, seed=self._plan.seed)
         try:
-            for message in self._servers.run(_CHECK, task, interpreter=True):
+            for message in self._servers.run(_CHECKS[Tier.OP], task, interpreter=True):
                 if not isinstance(message, CheckResult):
                     continue
                 if message.status is Status.OK:
@@ -182,8 +209,9 @@ class Measurer:
             one.restart(tuple(name for name in one.timed if name not in at_fault))
             return not one.timed
         one.add(result, time.monotonic() - start)
-        on_block(one.live(self._plan))
-        stop = stop_reason(self._plan, one.log_medians(), one.spent_s)
+        plan = self._plan_of(one.group)
+        on_block(one.live(plan))
+        stop = stop_reason(plan, one.log_medians(), one.spent_s)
         if stop is not None:
             one.finish(stop)
         return stop is not None
@@ -198,16 +226,19 @@ class Measurer:
                 failed[name] = failure
         return failed or dict.fromkeys(one.timed, error)
 
-    def _block_task(self, one: _Rotating, providers: tuple[str, ...]) -> BlockTask:
+    def _plan_of(self, group: Group) -> Plan:
+        return self._plan if group.share == 1.0 else msgspec.structs.replace(self._plan, budget_s=self._plan.budget_s * group.share)
+
+    def _block_task(self, one: _Rotating, arms: tuple[str, ...]) -> BlockTask:
         # Every block draws its own order of turns and layout; inputs differ too.
         seed = self._plan.seed + 1000 * (one.count + 1)
         return BlockTask(
             case=one.group.case,
             conditions=one.group.conditions,
-            providers=providers,
-            plan=self._plan,
+            providers=arms,
+            plan=self._plan_of(one.group),
             seed=seed,
-            peak_bytes=one.drafts.peak_bytes(providers),
+            peak_bytes=one.drafts.peak_bytes(arms),
         )
 
 
@@ -220,7 +251,7 @@ class _Rotating:
         self.restart(timed)
 
     def restart(self, timed: tuple[str, ...]) -> None:
-        """Forget what was measured, and go on with these providers."""
+        """Forget what was measured, and go on with these arms."""
         self.timed = timed
         self.count = 0
         self.spent_s = 0.0

@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..record import StopReason
 from ..stats import TIME_WIDENING, log_interval
 
-__all__ = ["MAX_LAUNCH_S", "Cost", "Plan", "Schedule", "make_schedule", "stop_reason"]
+__all__ = ["MAX_LAUNCH_S", "MIN_CALL_S", "Cost", "Plan", "Schedule", "make_schedule", "stop_reason"]
 
 MIN_CALL_S = 1e-8
 """No call from Python is shorter: an empty one takes 22 ns. A clock that reads 0 for one must not stop it from being repeated."""

@@ -7,7 +7,10 @@ from typing import Any
 
 from ..case import Case, Conditions, Pages, Pass
 from ..errors import NormbenchError
+from ..model_case import ModelCase
 from ..registry import NormFunction, Provider, Registry
+from ..tiers import AnyCase
+from ..workloads.workload import Workload
 
 __all__ = [
     "OutOfMemory",
@@ -17,6 +20,7 @@ __all__ = [
     "keep_prepared",
     "load_compiler",
     "loaded_provider",
+    "open_workload",
     "prepare_process",
     "prepared_function",
     "set_up_server",
@@ -83,7 +87,19 @@ def loaded_provider(spec: str) -> Provider:
     return _providers[spec]
 
 
-def prepare_process(conditions: Conditions, case: Case, pages: Pages) -> Any:
+def open_workload(case: AnyCase, arms: tuple[str, ...], device: Any, *, is_redrawn: bool = True) -> Workload:
+    """Return what makes the calls of these arms in this process; `case` is that of one of them."""
+    if isinstance(case, ModelCase):
+        from ..workloads.model import ModelWorkload
+
+        return ModelWorkload(case, arms, device)
+    from ..workloads.op import OpWorkload
+
+    functions = {spec: prepared_function(spec, case) for spec in arms}
+    return OpWorkload(case, device, functions, {spec: loaded_provider(spec).mutates(case) for spec in arms}, is_redrawn=is_redrawn)
+
+
+def prepare_process(conditions: Conditions, case: AnyCase, pages: Pages) -> Any:
     """Set this process up as the conditions say and return the torch device."""
     import torch
 

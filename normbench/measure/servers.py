@@ -39,10 +39,17 @@ class Servers:
 
     def run(self, task: str, argument: Any, *, interpreter: bool = False) -> Iterator[Any]:
         """Run `module:function` in a fresh fork and yield what it emits; with `interpreter`, where Triton interprets its kernels."""
+        return self._worker(interpreter).run(task, argument, timeout_s=self._timeout_s)
+
+    def _worker(self, interpreter: bool) -> Worker:
         worker = self._workers.get(interpreter)
         if worker is None or worker.is_closed:
             worker = self._workers[interpreter] = self._start(interpreter)
-        return worker.run(task, argument, timeout_s=self._timeout_s)
+        return worker
+
+    def prepare(self, task: str, argument: Any) -> None:
+        """Run `module:function(argument)` in the server itself, so that all later forks have what it leaves behind."""
+        self._worker(interpreter=False).prepare(task, argument, timeout_s=self._timeout_s)
 
     def _start(self, interpreter: bool) -> Worker:
         # Triton decides when it is imported, so its interpreter needs a server of its own.

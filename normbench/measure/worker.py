@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -97,9 +98,19 @@ class Worker:
                 return
             yield value
 
-    def _send(self, function: str, argument: Any) -> None:
+    def prepare(self, task: str, argument: Any, *, timeout_s: float) -> None:
+        """Run `module:function(argument)` in the server itself, so that all later tasks have what it leaves behind.
+
+        It may compute: it runs in a thread of its own, and the pool of threads that OpenMP makes for it ends with that one, while one
+        made for the server's own thread would hang every fork of it. Raises as `run` does; a crash takes the server down.
+        """
+        self._serial += 1
+        self._send(task, argument, resident=True)
+        self._finish(*self._receive(timeout_s))
+
+    def _send(self, function: str, argument: Any, *, resident: bool = False) -> None:
         try:
-            self._connection.send((self._serial, function, argument))
+            self._connection.send((self._serial, function, argument, resident))
         except OSError:
             self._give_up()
 
@@ -190,6 +201,25 @@ def _run_task(connection: Connection, server: int, serial: int, task: str, argum
     os._exit(_EXIT_TOLD)
 
 
+def _run_apart(task: str, argument: Any) -> tuple[str, Any]:
+    """Run a function in a thread that ends with it and return how that went; see `Worker.prepare`."""
+    outcome: list[tuple[str, Any]] = []
+
+    def work() -> None:
+        try:
+            _resolve(task)(argument)
+        except BaseException as error:
+            traceback.print_exc()
+            outcome.append(("raised", _portable(error)))
+        else:
+            outcome.append(("done", None))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return outcome[0]
+
+
 def _how_it_ended(status: int) -> tuple[str, int | None]:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
@@ -200,7 +230,7 @@ def _how_it_ended(status: int) -> tuple[str, int | None]:
 
 def _serve(connection: Connection, parent: int) -> None:
     die_with(parent)
-    serial, setup, argument = connection.recv()
+    serial, setup, argument, _ = connection.recv()
     try:
         _resolve(setup)(argument)
     except BaseException as error:
@@ -211,9 +241,12 @@ def _serve(connection: Connection, parent: int) -> None:
     server = os.getpid()
     while True:
         try:
-            serial, task, argument = connection.recv()
+            serial, task, argument, resident = connection.recv()
         except EOFError:
             return
+        if resident:
+            connection.send((serial, *_run_apart(task, argument)))
+            continue
         # What waits in a buffer here would be in every child's too, and be printed by each of them.
         sys.stdout.flush()
         sys.stderr.flush()

@@ -19,14 +19,16 @@ def write_report(run: Run, out_dir: Path | str) -> Path:
     Raises NormbenchError when the folder cannot be written.
     """
     # Matplotlib takes half a second to import: only who writes a report pays for it.
+    from ..attribution import attribute
     from ..results import derive_results
     from .markdown import render_markdown
     from .pictures import draw_pictures
 
     out_dir = Path(out_dir)
     results = derive_results(run.records)
-    pictures = draw_pictures(results)
-    text = render_markdown(run, results, list(pictures))
+    found = attribute(results)
+    pictures = draw_pictures(results, found)
+    text = render_markdown(run, results, list(pictures), found)
     with explained(f"cannot write the report to {out_dir}"):
         out_dir.mkdir(parents=True, exist_ok=True)
         for picture, content in pictures.items():

@@ -9,7 +9,7 @@ from statistics import median
 
 import msgspec
 
-from ..case import Norm
+from ..case import Norm, Tier
 from ..record import Role
 from ..results import BASELINE, Result
 from ..stats import Interval, Unit
@@ -101,7 +101,7 @@ def norm_ratios(results: Iterable[Result]) -> list[NormRatio]:
     They are different cases, measured one after the other. Their intervals are independent, so variances add on the log scale:
     the half-width of log(ratio) is the root of the sum of the squared half-widths.
     """
-    timed = [result for result in results if result.record.role is Role.PROVIDER and result.time]
+    timed = [one for one in results if one.record.role is Role.PROVIDER and one.time and one.record.case.tier is Tier.OP]
     layers: dict[tuple[object, ...], Result] = {}
     for result in timed:
         if result.record.case.norm is Norm.LAYER_NORM:
@@ -110,7 +110,7 @@ def norm_ratios(results: Iterable[Result]) -> list[NormRatio]:
         NormRatio(
             scope=Scope.of(result.record),
             provider=result.record.provider,
-            shape=result.record.case.shape,
+            shape=result.op_case.shape,
             ratio=_independent_ratio(result.time, layer.time),
         )
         for result in timed
@@ -120,8 +120,8 @@ def norm_ratios(results: Iterable[Result]) -> list[NormRatio]:
 
 def _counterpart(result: Result) -> tuple[object, ...]:
     """Return what a LayerNorm and an RMSNorm share when one could take the other's place."""
-    record, case = result.record, result.record.case
-    return case.tier, case.pass_, case.shape, case.dtype, case.weight_dtype, case.residual, record.conditions, record.provider
+    record, case = result.record, result.op_case
+    return case.tier, case.pass_, case.shape, case.dtype, case.weight_dtype, case.residual, record.conditions, record.provider, record.place
 
 
 def _independent_ratio(above: Interval, below: Interval) -> Interval:

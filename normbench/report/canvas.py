@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from .tables import ScopeResults, describe_conditions
+from .tables import ScopeResults, describe_conditions, on_machine
 from .units import number
 
 __all__ = [
@@ -62,8 +62,8 @@ def pages(grids: Sequence[ScopeResults]) -> list[Page]:
     for grid in grids:
         scope = grid.scope
         options = f" ({scope.options})" if scope.options else ""
-        title = f"{scope.tier.value} tier, {scope.dtype.value}{options}; {describe_conditions(scope.conditions)}"
-        words = [scope.tier.value, scope.dtype.value, *scope.options.split(", "), scope.conditions.id.replace("/", "-")]
+        title = f"{scope.tier.value} tier, {scope.dtype.value}{options}; {describe_conditions(scope.conditions)}{on_machine(scope.machine)}"
+        words = [scope.machine, scope.tier.value, scope.dtype.value, *scope.options.split(", "), scope.conditions.id.replace("/", "-")]
         slug = "-".join(word.replace(":", "") for word in words if word)
         grouped.setdefault((title, slug), []).append(grid)
     return [Page(title, slug, tuple(members)) for (title, slug), members in grouped.items()]

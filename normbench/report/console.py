@@ -6,11 +6,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ..attribution import attribute, norms_of_networks
 from ..results import BASELINE, Result, derive_results
 from ..store import Run
 from .answers import scope_answer
 from .findings import unmeasured
 from .header import state_line
+from .networks import NetworkSection, network_answers, network_sections
 from .tables import NO_DIFFERENCE, ScopeResults, by_scope, fastest, shape_text
 from .units import DASH, TIMES, join_words, number, percent, time_text, time_unit
 
@@ -21,7 +23,13 @@ def summary_table(run: Run) -> RenderableType:
     """Return a run's times and speed-ups as a rich renderable, with reasons for what has none and the state of the run."""
     results = derive_results(run.records)
     parts: list[RenderableType] = []
-    for grid in by_scope(results):
+    beside = norms_of_networks(results)
+    found = attribute(results)
+    sections = network_sections(results, found)
+    for section in sections:
+        parts += _network_tables(section)
+    parts += [Text(f"{_plain(sentence)}.") for sentence in network_answers([one for one in found if one.is_of_norm])]
+    for grid in by_scope(one for one in results if one.record.case_id not in beside):
         if grid.providers:
             parts += [_scope_table(grid), Text(f"{_plain(scope_answer(grid).headline)}.\n")]
     for one in unmeasured(results):
@@ -29,6 +37,24 @@ def summary_table(run: Run) -> RenderableType:
         parts.append(Text.assemble((one.status, "bold yellow"), f" {join_words(one.providers)}, {count}: {one.reason}"))
     parts.append(Text(_plain(state_line(run)), style="green" if run.is_complete else "bold red"))
     return Group(*parts)
+
+
+def _network_tables(section: NetworkSection) -> list[RichTable]:
+    """Return the times of a network, and what changes of its norms save."""
+    tables = []
+    for caption, content in ((section.circumstances, section.times), ("saved of a pass", section.savings)):
+        if content is not None:
+            table = RichTable(title=section.title, caption=caption, title_justify="left", caption_justify="left")
+            for place, name in enumerate(content.header):
+                table.add_column(Text(_unescaped(name)), justify="left" if place < 2 else "right")
+            for row in content.rows:
+                table.add_row(*(Text(_unescaped(cell)) for cell in row))
+            tables.append(table)
+    return tables
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("<br>", " ").replace("\\", "")
 
 
 def _scope_table(grid: ScopeResults) -> RichTable:

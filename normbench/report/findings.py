@@ -8,11 +8,11 @@ from statistics import median
 
 import msgspec
 
-from ..case import Cache, Pages
+from ..case import Cache, Pages, Tier
 from ..definition import Definition
 from ..record import Record, Role, Status
 from ..results import Result
-from .tables import ScopeResults, Table
+from .tables import Table
 from .units import DASH, duration, escape, join_words, number, percent
 
 __all__ = ["Unmeasured", "first_call_table", "oddities", "peak_gbps", "unmeasured"]
@@ -80,9 +80,9 @@ def peak_gbps(machine: dict[str, object]) -> float | None:
     return float(value) if isinstance(value, int | float) and value > 0 else None
 
 
-def oddities(grids: Sequence[ScopeResults], peak: float | None) -> list[str]:
-    """Return one sentence for each kind of thing that deserves a second look, with where it was seen."""
-    results = [result for grid in grids for result in grid.cells.values()]
+def oddities(results: Iterable[Result], peak: float | None) -> list[str]:
+    """Return one sentence for each kind of thing that deserves a second look, with where it was seen; controls are left out."""
+    results = [result for result in results if result.record.role is Role.PROVIDER]
     sentences = _departures(results)
     # With a warm cache the data may never leave it, and no memory's peak applies.
     cold = [one for one in results if one.record.conditions.cache is Cache.COLD]
@@ -150,7 +150,7 @@ def _others_share(record: Record) -> float:
 
 def _new_pages_share(record: Record) -> float:
     """Return the new pages of a call that should have met none, in any process, as a share of the pages of one output."""
-    if record.conditions.pages is not Pages.REUSED or record.measurement is None:
+    if record.conditions.pages is not Pages.REUSED or record.measurement is None or record.case.tier is not Tier.OP:
         return 0.0
     pages = max(1.0, record.case.numel * record.case.dtype.itemsize / 4096)
     return max((block.page_faults_per_call or 0.0) for block in record.measurement.blocks) / pages

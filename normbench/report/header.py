@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..results import Result
-from ..store import Run
+from ..store import Machine, Run
 from .tables import describe_conditions
 from .units import DASH, bytes_text, escape, join_words
 
@@ -34,16 +34,28 @@ def facts(run: Run, results: Sequence[Result]) -> list[tuple[str, str]]:
     measured = [result for result in results if result.time]
     conditions = dict.fromkeys(describe_conditions(result.record.conditions) for result in results)
     lines = [
-        ("Processor", _processor(info.machine)),
-        ("Memory", _memory(info.machine)),
-        ("GPU", _gpu(info.machine)),
-        ("System", _system(info.machine)),
-        ("Versions", ", ".join(f"{name} {value}" for name, value in info.versions.items() if value)),
+        *([] if info.machines else _machine_facts(info.machine, info.versions)),
+        *((f"Machine {name}", _in_one_line(one)) for name, one in info.machines.items()),
         ("Conditions", "; ".join(conditions)),
         ("Method", _method(measured)),
         ("Taken", f"{info.created_at}, seed {info.seed}, commit {_commit(info.git_commit)}"),
     ]
     return [(label, escape(text, 2000)) for label, text in lines if text]
+
+
+def _machine_facts(machine: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("Processor", _processor(machine)),
+        ("Memory", _memory(machine)),
+        ("GPU", _gpu(machine)),
+        ("System", _system(machine)),
+        ("Versions", ", ".join(f"{name} {value}" for name, value in versions.items() if value)),
+    ]
+
+
+def _in_one_line(machine: Machine) -> str:
+    """Return what is known of one of several machines."""
+    return "; ".join(text for _, text in _machine_facts(machine.machine, machine.versions) if text)
 
 
 def _method(measured: Sequence[Result]) -> str:

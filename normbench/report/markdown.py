@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 import jinja2
 import msgspec
 
+from ..attribution import Attribution, norms_of_networks
 from ..results import Result
 from ..store import Run
 from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
 from .commands import run_command, scope_command
 from .findings import first_call_table, oddities, peak_gbps, unmeasured
 from .header import facts, state_line
-from .tables import Scope, ScopeResults, Table, accuracy_table, allocation_table, bandwidth_table, by_scope, memory_table, time_table
+from .machines import machine_tables
+from .networks import network_answers, network_sections, networks_circumstances
+from .tables import (
+    Scope,
+    ScopeResults,
+    Table,
+    accuracy_table,
+    allocation_table,
+    bandwidth_table,
+    by_scope,
+    memory_table,
+    on_machine,
+    time_table,
+)
 from .units import escape
 
 __all__ = ["Picture", "render_markdown", "table_text"]
@@ -28,11 +43,14 @@ class Picture(msgspec.Struct, frozen=True):
     caption: str
 
 
-def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Picture]) -> str:
+def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Picture], found: Sequence[Attribution] = ()) -> str:
     """Return the report's text. Every record of the run appears in it, with figures or with the reason why it has none."""
-    grids = [grid for grid in by_scope(results) if grid.providers]
-    ratios = norm_ratios(results)
-    peak = peak_gbps(run.info.machine)
+    beside = norms_of_networks(results)
+    asked = [one for one in results if one.record.case_id not in beside]
+    grids = [grid for grid in by_scope(asked) if grid.providers]
+    alone = [grid for grid in by_scope(one for one in results if one.record.case_id in beside) if grid.providers]
+    ratios = norm_ratios(asked)
+    peaks = {"": peak_gbps(run.info.machine)} | {name: peak_gbps(one.machine) for name, one in run.info.machines.items()}
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, "templates"),
         undefined=jinja2.StrictUndefined,
@@ -41,7 +59,7 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters |= {"table": table_text, "escape": escape}
+    environment.filters |= {"table": table_text, "escape": escape, "command": shlex.join}
     text = environment.get_template("report.md.j2").render(
         run=run,
         state=state_line(run),
@@ -49,12 +67,21 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
         answers=[scope_answer(grid) for grid in grids],
         norm_answers=norm_answers(ratios),
         pictures=pictures,
-        sections=[_section(run, grid, peak) for grid in grids],
+        sections=[_section(run, grid, peaks.get(grid.scope.machine)) for grid in grids],
+        machine_tables=machine_tables(grids),
+        alone=[(grid.scope, *time_table(grid)) for grid in alone],
         norm_tables=_norm_tables(ratios),
         first_calls=first_call_table(results),
         unmeasured=unmeasured(results),
-        oddities=oddities(grids, peak),
-        circumstances=list(dict.fromkeys(grid.scope.circumstances for grid in grids)),
+        oddities=[
+            sentence + on_machine(name)
+            for name, peak in peaks.items()
+            for sentence in oddities([one for one in results if one.record.machine == name], peak)
+        ],
+        circumstances=list(dict.fromkeys([*(grid.scope.circumstances for grid in grids), *networks_circumstances(results)])),
+        norm_changes=network_answers([one for one in found if one.is_of_norm]),
+        provider_changes=network_answers([one for one in found if not one.is_of_norm]),
+        networks=network_sections(results, found),
         command=run_command(run.info),
     )
     return re.sub(r"\n{3,}", "\n\n", text)

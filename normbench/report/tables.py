@@ -28,6 +28,7 @@ __all__ = [
     "describe_conditions",
     "fastest",
     "memory_table",
+    "on_machine",
     "shape_text",
     "time_table",
 ]
@@ -44,12 +45,21 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     dtype: DType
     options: str
     conditions: Conditions
+    machine: str = ""
 
     @classmethod
     def of(cls, record: Record) -> Scope:
         case = record.case
         options = ", ".join(case.id.split("/")[5:])
-        return cls(tier=case.tier, norm=case.norm_label, pass_=case.pass_, dtype=case.dtype, options=options, conditions=record.conditions)
+        return cls(
+            tier=case.tier,
+            norm=case.norm_label,
+            pass_=case.pass_,
+            dtype=case.dtype,
+            options=options,
+            conditions=record.conditions,
+            machine=record.machine,
+        )
 
     @property
     def title(self) -> str:
@@ -58,13 +68,14 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def circumstances(self) -> str:
-        """Return tier and conditions, e.g. `op tier; cpu, 2 threads, warm cache, reused pages`."""
-        return f"{self.tier.value} tier; {describe_conditions(self.conditions)}"
+        """Return tier, conditions and, of several, the machine, e.g. `op tier; cpu, 2 threads, warm cache, reused pages`."""
+        return f"{self.tier.value} tier; {describe_conditions(self.conditions)}{on_machine(self.machine)}"
 
     @property
     def order(self) -> tuple[object, ...]:
         norms = [f"{prefix}{norm.value}" for prefix in ("", "add_") for norm in Norm]
         return (
+            self.machine,
             list(Tier).index(self.tier),
             self.conditions.device,
             self.conditions.threads,
@@ -103,20 +114,27 @@ def describe_conditions(conditions: Conditions) -> str:
     return f"{conditions.device}, {threads}, {conditions.cache.value} cache, {conditions.pages.value} pages"
 
 
+def on_machine(name: str) -> str:
+    """Return which of a run's machines something was taken on, as the end of a list of circumstances; nothing for the run's own."""
+    return f"; machine {name}" if name else ""
+
+
 def by_scope(results: Iterable[Result]) -> list[ScopeResults]:
-    """Return the results grouped by scope, in a fixed order; shapes by size, built-in providers first."""
+    """Return the op tier's results grouped by scope, in a fixed order; shapes by size, built-in providers first."""
     grouped: dict[Scope, list[Result]] = {}
     for result in results:
+        if result.record.case.tier is not Tier.OP:
+            continue
         grouped.setdefault(Scope.of(result.record), []).append(result)
     return [_grid(scope, grouped[scope]) for scope in sorted(grouped, key=lambda scope: scope.order)]
 
 
 def _grid(scope: Scope, results: list[Result]) -> ScopeResults:
     def keyed(role: Role) -> dict[tuple[tuple[int, ...], str], Result]:
-        return {(one.record.case.shape, one.record.provider): one for one in results if one.record.role is role}
+        return {(one.op_case.shape, one.record.provider): one for one in results if one.record.role is role}
 
     names = dict.fromkeys(one.record.provider for one in results if one.record.role is Role.PROVIDER)
-    shapes = {one.record.case.shape: (one.record.case.numel, one.record.case.cols, one.record.case.shape) for one in results}
+    shapes = {one.op_case.shape: (one.op_case.numel, one.op_case.cols, one.op_case.shape) for one in results}
     known = list(BUILT_IN)
     return ScopeResults(
         scope=scope,
@@ -181,7 +199,7 @@ def time_table(grid: ScopeResults) -> tuple[str, Table]:
         if result.time is None:
             return _word(result)
         text = time_text(result.time.estimate, unit)
-        if (result.record.case.shape, result.record.provider) in bold:
+        if (result.op_case.shape, result.record.provider) in bold:
             text = f"**{text}**"
         marks = ", empty" if result.record.case.is_empty else ""
         marks += f", {result.record.status.value}" if result.record.status.value != "ok" else ""

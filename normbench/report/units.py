@@ -20,6 +20,7 @@ __all__ = [
     "join_words",
     "number",
     "percent",
+    "plus_minus",
     "ratio_text",
     "time_text",
     "time_unit",
@@ -72,6 +73,14 @@ def ratio_text(interval: Interval) -> str:
 
 def percent(share: float) -> str:
     return f"{number(100 * share, 2)} %"
+
+
+def plus_minus(share: float, half: float | None) -> str:
+    """Return a share in percent with half its interval, to the digits that the interval leaves certain, e.g. `-1.20 ± 0.35 %`."""
+    if half is None:
+        return f"{number(100 * share, 2)} % (no interval)"
+    places = max(0, 1 - floor(log10(100 * half))) if half > 0 else 2
+    return f"{100 * share:.{places}f} ± {100 * half:.{places}f} %"
 
 
 def bytes_text(count: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from ..problem import Problem
     from ..registry import NormFunction
 
-__all__ = ["control_calls", "differentiable_inputs", "make_call", "make_forward", "outputs_of", "private_copies"]
+__all__ = [
+    "OpRepetition",
+    "OpWorkload",
+    "control_calls",
+    "differentiable_inputs",
+    "make_call",
+    "make_forward",
+    "outputs_of",
+    "private_copies",
+]
 
 _PAGE_BYTES = 4096
 
@@ -126,3 +135,56 @@ def control_calls(problem: Problem) -> dict[str, Callable[[], Any]]:
 def _output_count(case: Case) -> int:
     per_direction = 2 if case.residual else 1
     return per_direction * (case.pass_.has_forward + case.pass_.has_backward)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpRepetition:
+    """Hold the calls of all arms on one problem; see `workload.Repetition`."""
+
+    problem: Problem
+    calls: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    restores: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+    @property
+    def input_bytes(self) -> int:
+        return self.problem.x.nbytes
+
+    def controls(self) -> Mapping[str, Callable[[], Any]]:
+        """Return a copy of x and, on a CPU, the allocation of the outputs."""
+        return control_calls(self.problem)
+
+
+class OpWorkload:
+    """Make repetitions of one norm call by several functions; see `workload.Workload`."""
+
+    def __init__(
+        self,
+        case: Case,
+        device: torch.device,
+        functions: Mapping[str, NormFunction],
+        mutates: Mapping[str, tuple[str, ...]],
+        *,
+        is_redrawn: bool,
+    ) -> None:
+        """Prepare to call `functions`; without `is_redrawn` repetitions differ in where tensors lie and not in what stands in them."""
+        self._case = case
+        self._device = device
+        self._functions = functions
+        self._mutates = mutates
+        self._is_redrawn = is_redrawn
+        self._drawn: Problem | None = None
+
+    def repetition(self, seed: int) -> OpRepetition:
+        """Return a newly allocated problem and the calls of all functions on it."""
+        from ..problem import make_problem, moved
+
+        problem = make_problem(self._case, device=self._device, seed=seed) if self._drawn is None else moved(self._drawn)
+        if not self._is_redrawn:
+            self._drawn = problem
+        made = OpRepetition(problem=problem)
+        for name, function in self._functions.items():
+            own, restore = private_copies(problem, self._mutates[name])
+            made.calls[name] = make_call(own, function)
+            if restore is not None:
+                made.restores[name] = restore
+        return made

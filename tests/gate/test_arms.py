@@ -26,6 +26,11 @@ RMS = Case.make("rms_norm", "forward", (4, 8), "float32")
 LAYER = Case.make("layer_norm", "forward", (4, 8), "float32")
 X = torch.ones(4, 8)
 
+
+def presence_of(pair, case, device):
+    return presence(base_reason=pair.base.unsupported(case, device), head_reason=pair.head.unsupported(case, device))
+
+
 PROVIDERS = """
     import mypkg.tiles
     import mypkg.tiles as tiles
@@ -116,7 +121,7 @@ def test_each_arm_sees_the_modules_of_its_own_tree(side_by_side, spec):
     pair = side_by_side(package(2), package(3)).pair(spec)
     assert values(pair) == [2, 3]
     assert (pair.base.settings(RMS), pair.head.settings(RMS)) == ({"factor": 2}, {"factor": 3})
-    assert pair.presence(RMS, "cpu") is Presence.BOTH
+    assert presence_of(pair, RMS, "cpu") is Presence.BOTH
     assert pair.base.origin.endswith("base/src/mypkg/providers.py:10")
     assert pair.head.origin.endswith("head/src/mypkg/providers.py:10")
 
@@ -268,7 +273,7 @@ def test_two_copies_of_normbench_with_a_changed_kernel_are_two(side_by_side, tmp
     triton = arms.pair("triton")
     assert triton.difference().text == "the arms differ in normbench/kernels/forward.py"
     assert triton.head.unsupported(RMS, "cpu") == "its Triton kernels are only checked, not timed, without a GPU"
-    assert triton.presence(RMS, "cuda") is Presence.BOTH
+    assert presence_of(triton, RMS, "cuda") is Presence.BOTH
     aten = arms.pair("aten")
     assert aten.difference().loaded == ()
     assert aten.difference().text.startswith("both arms load the same code; what differs beside it is normbench/kernels/forward.py")
@@ -285,11 +290,11 @@ def test_a_base_that_knows_no_such_provider_or_case_makes_it_new(side_by_side, t
     cases.write_text(cases.read_text().replace('GEMMA = "gemma"', 'GEMMA = "other"'))
     arms = side_by_side({}, {})
     guide = arms.pair("guide")
-    assert guide.presence(RMS, "cpu") is Presence.NEW
+    assert presence_of(guide, RMS, "cpu") is Presence.NEW
     assert "has no provider and no module 'guide'" in guide.base.unsupported(RMS, "cpu")
     gemma = Case.make("rms_norm", "forward", (4, 8), "float32", convention="gemma")
     eager = arms.pair("eager")
-    assert eager.presence(gemma, "cpu") is Presence.NEW
+    assert presence_of(eager, gemma, "cpu") is Presence.NEW
     assert "does not know the case: case id" in eager.base.unsupported(gemma, "cpu")
 
 
@@ -326,8 +331,8 @@ def test_two_providers_of_one_tree_are_told_apart(tmp_path):
 )
 def test_what_one_arm_cannot_run_is_missing_or_new(side_by_side, base, head, expected):
     pair = side_by_side(base, head).pair("kernels.py:mine")
-    assert pair.presence(RMS, "cpu") is expected
-    assert pair.presence(LAYER, "cpu") is Presence.NEITHER
+    assert presence_of(pair, RMS, "cpu") is expected
+    assert presence_of(pair, LAYER, "cpu") is Presence.NEITHER
 
 
 def test_presence_follows_from_both_reasons():
@@ -365,7 +370,7 @@ def test_a_provider_that_fails_to_say_what_it_runs_is_an_error_with_its_name(sid
     files = {"kernels.py": file_of("mine", 1, supports="lambda case, device: 1 / 0")}
     pair = side_by_side(files, files).pair("kernels.py")
     with pytest.raises(NormbenchError, match=r"kernels.py of base .* fails to say whether it runs op/rms_norm.*ZeroDivisionError"):
-        pair.presence(RMS, "cpu")
+        presence_of(pair, RMS, "cpu")
 
 
 def test_what_a_provider_overwrites_and_computes_is_known(side_by_side):

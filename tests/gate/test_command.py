@@ -79,6 +79,7 @@ def test_a_provider_that_head_lacks_exits_with_4(normbench, repository):
         (["--base-provider", "aten"], "go together"),
         (["--base-provider", "aten", "--head-provider", "aten"], "nothing to compare"),
         (["--base", "main", "--provider", "no_such"], "no_such"),
+        (["--base-python", "no-such-python"], "--base-python 'no-such-python' is not a file"),
     ],
 )
 def test_bad_input_exits_with_2_and_one_line(normbench, repository, arguments, words):

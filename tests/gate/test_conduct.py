@@ -1,4 +1,4 @@
-"""A gate run from checks to outcome, with a measuring process that plays what a test wrote; nothing is timed."""
+"""A gate run from checks to outcome, in an arena that plays what a test wrote; nothing is timed."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,17 +10,16 @@ import pytest
 
 from normbench.case import Case, Conditions
 from normbench.errors import NormbenchError, UsageError
-from normbench.gate import conduct as conducting
 from normbench.gate.conduct import Observer, Question, conduct
 from normbench.gate.decide import Verdict
-from normbench.gate.outcome import ExitCode, RunEnd
+from normbench.gate.outcome import Code, ExitCode, RunEnd, Sameness
 from normbench.gate.policy import Policy
 from normbench.gate.process import CONTROL, Candidate
+from normbench.gate.standing import BlockSamples
 from normbench.gate.trees import Tree
-from normbench.measure.block import BlockResult, BlockTask
-from normbench.measure.checking import CheckResult, CheckTask
+from normbench.measure.checking import CheckResult
 from normbench.measure.worker import TaskDied, TaskTimeout
-from normbench.record import Block, Status
+from normbench.record import Status
 
 TREE = Tree(root=Path("/tree"), top=Path("/tree"), label="a tree", notes=("submodule deps is empty",))
 BLOCK_S = 0.5
@@ -31,8 +30,8 @@ def candidate(name, spec="aten"):
 
 
 # Rows stand for names: each test says what the case of so many rows does.
-SAME, SLOW, FAST, BREAKS, HANGS, WRONG, GONE, NOISY = range(1, 9)
-SHIFTS = {SLOW: 0.10, FAST: -0.10}
+SAME, SLOW, FAST, BREAKS, HANGS, WRONG, GONE, NOISY, DRAGGED = range(1, 10)
+SHIFTS = {SLOW: 0.10, FAST: -0.10, DRAGGED: 0.10}
 CONTROLS = (candidate(100, CONTROL),)
 
 
@@ -47,68 +46,76 @@ class Clock:
 
 
 class Player:
-    """Stand in for the measuring process; `script` may change what a case's blocks show."""
+    """Stand in for an arena; `shifts` may change what a case's blocks show."""
 
-    started = []
+    made = []
     clock = None
     shifts = {}
     rng = Random(0)
     interrupt_after = None
+    renewal_s = 0.0
+    notes = ("played",)
 
-    def __init__(self, *, setup, setup_argument, environment, log):
+    def __init__(self, setup, log):
+        self.is_ready = False
         self.is_closed = False
-        self.prepared = [one.case.shape[0] for one in setup_argument.prepared]
-        Player.started.append(self)
-        self.tasks = []
+        self.preparations = []
+        self.blocks = []
+        self.rounds = []
+        Player.made.append(self)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc_info):
+    def close(self):
         self.is_closed = True
 
-    def run(self, task, argument, *, timeout_s):
-        assert not self.is_closed
-        self.tasks.append(argument)
-        name = argument.case.shape[0]
-        if isinstance(argument, CheckTask):
-            yield from self._check(name, argument)
-            return
-        assert isinstance(argument, BlockTask)
-        assert name in self.prepared
+    def check(self, candidate):
+        status = {WRONG: Status.WRONG, GONE: Status.UNSUPPORTED}.get(candidate.case.shape[0], Status.OK)
+        reason = None if status is Status.OK else "because"
+        base, head = candidate.arms
+        return CheckResult(provider=base, status=Status.OK), CheckResult(provider=head, status=status, reason=reason)
+
+    def prepare(self, candidates):
+        assert not self.is_ready
+        self.preparations.append([one.case.shape[0] for one in candidates])
+        self.is_ready = True
+
+    def renew(self, candidates):
+        assert self.is_ready
+        self.rounds.append([one.case.shape[0] for one in candidates])
+        Player.clock.now += Player.renewal_s
+
+    def code(self, candidate):
+        assert candidate.case.shape[0] in self.preparations[-1]
+        same = candidate.case.shape[0] in (SAME, DRAGGED)
+        return Code(text="played", same=Sameness.FILES if same else None)
+
+    def block(self, candidate, schedule, *, seed, peak_bytes):
+        name = candidate.case.shape[0]
+        assert self.is_ready
+        assert name in self.preparations[-1]
         Player.clock.now += BLOCK_S
-        if Player.interrupt_after is not None and len(self.tasks) > Player.interrupt_after:
+        self.blocks.append((name, schedule))
+        if Player.interrupt_after is not None and len(self.blocks) > Player.interrupt_after:
             raise KeyboardInterrupt
-        if name == BREAKS and len(self.tasks) > 4:
+        if name == BREAKS and len(self.blocks) > 4:
             raise TaskDied("the process was killed by signal 11", 11)
         if name == HANGS:
-            self.is_closed = True
+            self.is_ready = False
             raise TaskTimeout("no answer for 120 s")
-        yield self._block(name, argument)
-
-    def _check(self, name, task):
-        for arm in task.providers:
-            yield ("begin", arm)
-            status = Status.OK
-            if arm.startswith("head"):
-                status = {WRONG: Status.WRONG, GONE: Status.UNSUPPORTED}.get(name, Status.OK)
-            yield CheckResult(provider=arm, status=status, reason=None if status is Status.OK else "because")
-
-    def _block(self, name, task):
         spread = 0.2 if name == NOISY else 0.002
         shift = Player.shifts.get(name, SHIFTS.get(name, 0.0)) + Player.rng.gauss(0, spread)
-        samples = {"base": (1e-3, 1e-3), "head": (1e-3 * exp(shift),) * 2}
-        blocks = {
-            arm: Block(started_at=Player.clock.now, inner=task.schedule.inner[arm], samples_s=(samples[arm.split()[0]],))
-            for arm in task.providers
-        }
-        return BlockResult(timer="played", blocks=blocks)
+        return BlockSamples(
+            candidate=candidate.id,
+            started_at=Player.clock.now,
+            inner=schedule.inner[candidate.arms[0]],
+            base_s=((1e-3, 1e-3),),
+            head_s=((1e-3 * exp(shift),) * 2,),
+        )
 
 
 @pytest.fixture(autouse=True)
-def play(monkeypatch):
-    monkeypatch.setattr(conducting, "Worker", Player)
-    Player.started, Player.clock, Player.shifts, Player.rng, Player.interrupt_after = [], Clock(), {}, Random(0), None
+def play():
+    Player.made, Player.clock, Player.shifts, Player.rng = [], Clock(), {}, Random(0)
+    Player.interrupt_after, Player.renewal_s = None, 0.0
 
 
 def question(*names, budget_s=1000.0, controls=CONTROLS, **fields):
@@ -122,6 +129,7 @@ def question(*names, budget_s=1000.0, controls=CONTROLS, **fields):
         budget_s=budget_s,
         seed=0,
         log=Path("log"),
+        arena=Player,
         clock=Player.clock,
         **fields,
     )
@@ -178,7 +186,8 @@ def test_what_head_gets_wrong_or_lacks_is_never_timed_and_fails(name, verdict, c
     outcome = run(SAME, name)
     assert verdicts(outcome) == [Verdict.PASS, verdict]
     assert outcome.exit_code is code
-    assert not any(isinstance(task, BlockTask) and task.case.shape[0] == name for worker in Player.started for task in worker.tasks)
+    (arena,) = Player.made
+    assert {measured for measured, _ in arena.blocks} == {SAME, 100}
 
 
 def test_what_may_be_missing_does_not_fail():
@@ -194,15 +203,15 @@ def test_a_block_that_dies_or_hangs_fails_its_case_and_the_others_go_on(name, wo
 
 def test_after_a_hang_the_next_process_has_only_what_is_still_measured():
     run(HANGS, SAME)
-    assert HANGS not in Player.started[-1].prepared
+    (arena,) = Player.made
+    assert arena.preparations == [[HANGS, SAME, 100], [SAME, 100]]
 
 
 def test_both_arms_get_the_calls_per_sample_of_base():
     run(SAME)
-    for worker in Player.started:
-        for task in worker.tasks:
-            if isinstance(task, BlockTask):
-                assert len(set(task.schedule.inner.values())) == 1
+    (arena,) = Player.made
+    assert arena.blocks
+    assert all(len(set(schedule.inner.values())) == 1 for _, schedule in arena.blocks)
 
 
 def test_a_budget_that_runs_out_ends_the_blocks_and_judges_what_there_is():
@@ -217,7 +226,7 @@ def test_an_interrupted_run_is_no_pass_and_leaves_no_process():
     outcome = run(SAME, SLOW)
     assert outcome.end is RunEnd.INTERRUPTED
     assert outcome.exit_code is ExitCode.INVALID
-    assert all(worker.is_closed for worker in Player.started)
+    assert [arena.is_closed for arena in Player.made] == [True]
 
 
 def test_no_process_is_left_when_something_else_goes_wrong():
@@ -226,14 +235,37 @@ def test_no_process_is_left_when_something_else_goes_wrong():
 
     with pytest.raises(NormbenchError, match="disk"):
         run(SAME, observer=Observer(block=fail))
-    assert all(worker.is_closed for worker in Player.started)
+    assert [arena.is_closed for arena in Player.made] == [True]
 
 
 def test_a_gate_that_could_never_turn_red_is_refused_before_anything_starts():
     with pytest.raises(UsageError, match="could never turn red"):
         conduct(replace(question(SAME), policy=Policy(looks=(4, 5))), Observer())
-    assert Player.started == []
+    assert Player.made == []
 
 
-def test_notes_of_the_trees_reach_the_outcome():
-    assert run(SAME).notes == TREE.notes
+def test_notes_of_the_trees_and_of_the_arena_reach_the_outcome():
+    assert run(SLOW).notes == (*TREE.notes, *Player.notes)
+
+
+def test_a_case_of_the_same_code_is_measured_all_the_same_and_when_it_is_slower_the_sentence_says_that_its_code_is_not_why():
+    outcome = run(SAME, DRAGGED, SLOW)
+    assert [one.is_same_code for one in outcome.cases] == [True, True, False]
+    assert verdicts(outcome) == [Verdict.PASS, Verdict.REGRESSION, Verdict.REGRESSION]
+    assert f"The code of {candidate(DRAGGED).id} is the same in both arms" in outcome.sentence
+
+
+def test_every_round_begins_with_processes_that_make_its_blocks_independent_of_the_last_ones():
+    run(SAME, NOISY)
+    (arena,) = Player.made
+    # One more, before the first, tells what it takes.
+    assert len(arena.rounds) == 1 + Policy().looks[-1]
+    assert arena.rounds[0] == [SAME, NOISY, 100]
+    assert arena.rounds[-1] == [NOISY, 100]
+
+
+def test_what_beginning_a_round_takes_is_counted_in_the_budget():
+    Player.renewal_s = 3.0
+    outcome = run(NOISY, budget_s=40.0)
+    assert 0 < outcome.cases[0].decision.blocks < 40 / (3.0 + 2 * BLOCK_S)
+    assert Player.clock.now <= 40.0 + 2 * BLOCK_S

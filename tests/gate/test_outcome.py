@@ -8,7 +8,7 @@ import math
 import pytest
 
 from normbench.gate.decide import Better, Decision, Verdict
-from normbench.gate.outcome import CaseResult, ExitCode, RunEnd, conclude, to_json
+from normbench.gate.outcome import CaseResult, Code, ExitCode, RunEnd, Sameness, conclude, to_json
 from normbench.gate.policy import Policy
 
 POLICY = Policy()
@@ -161,3 +161,18 @@ def test_json_is_strict_and_complete():
 
 def test_what_is_no_number_becomes_null():
     assert json.loads(to_json(conclude(POLICY, [result("a", Verdict.PASS, p=math.nan)])))["cases"][0]["decision"]["p"] is None
+
+
+def test_a_case_that_is_the_same_program_in_both_arms_is_named_and_blamed_on_nothing_in_them():
+    same, other = Code(text="both arms are the same code", same=Sameness.FILES), Code(text="the arms differ in a.py")
+    cases = [
+        CaseResult(case=name, decision=Decision(verdict=Verdict.REGRESSION, reason="why", ratio=1.1), code=code)
+        for name, code in (("untouched", same), ("touched", other), ("unknown", None))
+    ]
+    outcome = conclude(POLICY, cases, notes=["a note"])
+    assert outcome.exit_code is ExitCode.REGRESSION
+    assert outcome.sentence.endswith(
+        "The code of untouched is the same in both arms, so the cause is elsewhere: a shared library or the machine."
+    )
+    assert outcome.notes == ("a note", "both arms are the same program in 1 of 3 cases: untouched")
+    assert json.loads(to_json(outcome))["cases"][0]["code"] == {"text": "both arms are the same code", "same": "files"}

@@ -122,3 +122,11 @@ def test_where_time_is_short_all_get_the_same():
 
 def test_nobody_left_shares_nothing():
     assert block_shares([], 1.0, single=False) == []
+
+
+def test_b19_call_that_the_clock_reads_as_nothing_still_gets_a_schedule():
+    cost = BlockCost(call_s=0.0, draw_s=0.0, start_s=0.0)
+    schedule = cost.schedule(("base", "head"), 1.0, single=False)
+    assert schedule.turns >= 1
+    assert schedule.repetitions >= 1
+    assert all(1 <= inner < 10**6 for inner in schedule.inner.values())

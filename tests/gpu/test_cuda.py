@@ -22,7 +22,7 @@ def measurer(tmp_path_factory):
 
 
 def measure(measurer, case_id, cache="warm"):
-    group = Group(case=Case.from_id(case_id), conditions=Conditions(device="cuda", threads=1, cache=cache), providers=PROVIDERS)
+    group = Group.of([Case.from_id(case_id)], Conditions(device="cuda", threads=1, cache=cache), PROVIDERS)
     return {record.provider: record for record in measurer.measure(group)}
 
 

@@ -17,8 +17,8 @@ from normbench.workloads.op import outputs_of
 
 from .inputs import launches, same_bits
 
-# Just past the widest row kept on chip: the last step holds a single column of the second round.
-LOOPED = MAX_FORWARD_COLS + 1
+# Just past the widest float32 row kept on chip, and the widest of 16-bit values: the last step holds a single column.
+LOOPED, SHORT_LOOPED = MAX_FORWARD_COLS + 1, 2 * MAX_FORWARD_COLS + 1
 
 
 def layer_norm(x, weight=None, bias=None, residual=None, eps=1e-5):
@@ -35,11 +35,11 @@ def check_case(case):
     assert describe_failure(accuracies) == ""
 
 
-# A29 and the widths at which launches change: one column, odd ones, the widest that shares a program and the next, models' widths, the
-# widest kept on chip forward (16384) and backward (8192) and the next, where a last step or block holds one column.
-WIDTHS = [1, 17, 127, 255, 512, 513, 768, 4096, 5120, 8192, 8193, 16384, 16385]
-# In one norm only, since they take seconds: a last step of one column after several, and as wide as anyone has asked for.
-WIDEST = [32769, 72704]
+# A29 and the widths at which launches change: one column, odd ones, models' widths, the widest that shares a program (1024) and the next,
+# the widest kept on chip forward (16384) and backward (8192) and the next, where a last step or block holds one column.
+WIDTHS = [1, 17, 127, 255, 513, 768, 1024, 1025, 4096, 5120, 8192, 8193, 16384, LOOPED]
+# In one norm only, since they take seconds: the widest 16-bit row kept on chip and the next, and as wide as anyone has asked for.
+WIDEST = [32768, SHORT_LOOPED, 72704]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a37_a_row_of_zeros_has_a_finite_gradient():
     assert weight.grad.tolist() == pytest.approx((x[1] / 7.5**0.5).tolist(), rel=1e-6)
 
 
-@pytest.mark.parametrize("cols", [100, LOOPED], ids=["on chip", "looped over"])
+@pytest.mark.parametrize("cols", [100, SHORT_LOOPED], ids=["on chip", "looped over"])
 @pytest.mark.parametrize(("dtype", "kept"), [("float32", "float32"), ("bfloat16", "float32"), ("float64", "float64")])
 def test_statistics_are_kept_in_what_is_computed_in(cols, dtype, kept):
     x, kept = (torch.randn(3, cols) + 3).to(getattr(torch, dtype)), getattr(torch, kept)

@@ -29,28 +29,33 @@ def is_power_of_two(size):
 
 
 @pytest.mark.parametrize(
-    ("cols", "expected"),
+    ("cols", "itemsize", "expected"),
     [
-        pytest.param(1, (2048, 1, 4, False), id="a single column"),
-        pytest.param(64, (32, 64, 4, False), id="a head of attention"),
-        pytest.param(512, (4, 512, 4, False), id="the widest row that shares a program"),
-        pytest.param(513, (1, 1024, 4, False), id="the narrowest that does not"),
-        pytest.param(5120, (1, 8192, 16, False), id="no power of two"),
-        pytest.param(16384, (1, 16384, 16, False), id="the widest row kept on chip"),
-        pytest.param(16385, (1, 8192, 16, True), id="the narrowest that is looped over"),
+        pytest.param(1, 2, (2048, 1, 4, False), id="a single column"),
+        pytest.param(64, 2, (32, 64, 4, False), id="a head of attention"),
+        pytest.param(1024, 2, (2, 1024, 4, False), id="the widest row that shares a program"),
+        pytest.param(1025, 2, (1, 2048, 4, False), id="the narrowest that does not"),
+        pytest.param(5120, 2, (1, 8192, 16, False), id="no power of two"),
+        pytest.param(16384, 4, (1, 16384, 16, False), id="the widest row kept on chip"),
+        pytest.param(16385, 4, (1, 8192, 16, True), id="the narrowest that is looped over"),
+        pytest.param(16385, 2, (1, 32768, 32, False), id="kept on chip where its values are short"),
+        pytest.param(32768, 2, (1, 32768, 32, False), id="the widest row of short values kept on chip"),
+        pytest.param(32769, 2, (1, 8192, 16, True), id="the narrowest row of short values that is looped over"),
     ],
 )
-def test_forward_at_the_edges(cols, expected):
-    launch = forward_launch(cols)
+def test_forward_at_the_edges(cols, itemsize, expected):
+    launch = forward_launch(cols, itemsize)
     assert (launch.block_rows, launch.block_cols, launch.num_warps, launch.is_looped) == expected
 
 
-@given(cols=COLS, rows=st.integers(0, 2**31))
-def test_forward_covers_every_row_and_column_and_its_tile_fits(cols, rows):
-    launch = forward_launch(cols)
+@given(cols=COLS, itemsize=ITEMSIZES, rows=st.integers(0, 2**31))
+def test_forward_covers_every_row_and_column_and_its_tile_fits(cols, itemsize, rows):
+    launch = forward_launch(cols, itemsize)
     assert launch.programs(rows) * launch.block_rows >= rows
     assert (launch.programs(rows) - 1) * launch.block_rows < max(rows, 1)
-    assert launch.is_looped == (cols > MAX_FORWARD_COLS)
+    assert launch.is_looped == (cols > MAX_FORWARD_COLS * (2 if itemsize == 2 else 1))
+    if launch.max_registers is not None:
+        assert launch.num_warps * 32 * launch.max_registers <= REGISTERS
     # A loop takes at least two steps: its kernel counts on every lane having a value.
     assert launch.block_cols < cols if launch.is_looped else cols <= launch.block_cols < 2 * cols
     assert all(map(is_power_of_two, (launch.block_rows, launch.block_cols, launch.num_warps)))
@@ -69,14 +74,16 @@ def test_programs_are_rows_divided_by_the_tile_rounded_up(rows, programs):
     ("rows", "cols", "itemsize", "expected"),
     [
         pytest.param(1, 1, 2, (2048, 1, 4, 1, 1), id="one element"),
-        pytest.param(4096, 512, 2, (4, 512, 4, 1, 528), id="the widest row that shares a program"),
-        pytest.param(4096, 512, 4, (2, 512, 4, 1, 528), id="its tile halved for float32"),
-        pytest.param(4096, 1024, 2, (1, 1024, 4, 1, 528), id="one row at a time"),
+        pytest.param(4096, 1024, 2, (2, 1024, 4, 1, 528), id="the widest row that shares a program"),
+        pytest.param(4096, 64, 4, (16, 64, 4, 1, 256), id="its tile halved for narrow rows of float32"),
+        pytest.param(4096, 65, 4, (16, 128, 4, 1, 256), id="but not for wider ones"),
+        pytest.param(4096, 1024, 8, (1, 1024, 4, 1, 528), id="halved for float64"),
+        pytest.param(4096, 2048, 2, (1, 2048, 4, 1, 528), id="one row at a time"),
         pytest.param(4096, 8192, 2, (1, 8192, 16, 1, 132), id="the widest row kept on chip"),
-        pytest.param(4096, 8193, 2, (4, 512, 4, 17, 31), id="the narrowest in blocks of columns"),
-        pytest.param(4096, 131072, 2, (4, 512, 4, 256, 2), id="few groups of many columns"),
-        pytest.param(4096, 1048576, 2, (4, 512, 4, 2048, 1), id="more blocks than programs at once"),
-        pytest.param(3, 1024, 2, (1, 1024, 4, 1, 3), id="fewer rows than programs"),
+        pytest.param(4096, 8193, 2, (2, 1024, 4, 9, 58), id="the narrowest in blocks of columns"),
+        pytest.param(4096, 131072, 2, (2, 1024, 4, 128, 4), id="few groups of many columns"),
+        pytest.param(4096, 1048576, 2, (2, 1024, 4, 1024, 1), id="more blocks than programs at once"),
+        pytest.param(3, 2048, 2, (1, 2048, 4, 1, 3), id="fewer rows than programs"),
     ],
 )
 def test_backward_at_the_edges(rows, cols, itemsize, expected):
@@ -127,7 +134,7 @@ def test_the_steps_of_a_loop_are_a_tile_themselves():
 @pytest.mark.parametrize("size", [0, -1])
 def test_nothing_is_not_launched(size):
     with pytest.raises(AssertionError):
-        forward_launch(size)
+        forward_launch(size, 2)
     for rows, cols in [(size, 8), (8, size)]:
         with pytest.raises(AssertionError):
             backward_launch(rows, cols, 2, 1)

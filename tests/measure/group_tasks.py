@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from normbench.case import Case, Conditions, Pages
-from normbench.measure.process import prepare_process
+from normbench.measure.process import open_workload, prepare_process
 from normbench.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import make_call
@@ -41,3 +41,21 @@ def emit_repeated_backward(case_id, emit) -> None:
     call = make_call(make_problem(case, device="cpu", seed=0), Registry().resolve("compile").prepare(case))
     first = [gradient.clone() for gradient in call()]
     emit(all(torch.equal(gradient, other) for _ in range(2) for gradient, other in zip(first, call(), strict=True)))
+
+
+def emit_new_graphs(argument, emit) -> None:
+    """Emit how many graphs are compiled for a case by `compile` in this process, under conditions."""
+    from torch._dynamo.utils import counters
+
+    case, conditions = argument
+    prepare_process(conditions, case, Pages.REUSED)
+    counters.clear()
+    (call,) = open_workload(case, ("compile",), torch.device("cpu")).repetition(0).calls.values()
+    call()
+    emit(counters["stats"]["unique_graphs"])
+
+
+def emit_threaded_sum(conditions, emit) -> None:
+    """Emit a sum that is large enough to be shared out among threads."""
+    torch.set_num_threads(conditions.threads)
+    emit(float(torch.ones(2**21).mul(1.0).sum()))

@@ -1,25 +1,23 @@
 """What becomes of a group: one record for every provider asked for, and for every control that ran along."""
 
+import msgspec
 import pytest
 
 from normbench.case import Case, Conditions
 from normbench.measure.checking import CheckResult
 from normbench.measure.group import Drafts, Group
-from normbench.record import Block, Measurement, Role, Status, StopReason
+from normbench.model_case import ModelCase
+from normbench.record import Block, Measurement, Role, Status, StopReason, decode_record, encode_record
 
-GROUP = Group(
-    case=Case.from_id("op/rms_norm/forward/8x64/float32"),
-    conditions=Conditions(device="cuda", threads=1),
-    providers=("aten", "mine"),
-)
+GROUP = Group.of([Case.from_id("op/rms_norm/forward/8x64/float32")], Conditions(device="cuda", threads=1), ("aten", "mine"))
 MEASURED = Measurement(timer="a clock", blocks=(Block(started_at=0.0, inner=1, samples_s=((1e-3,),)),), stop=StopReason.BLOCKS)
 
 
 @pytest.fixture
 def drafts():
     made = Drafts(GROUP, seed=7)
-    made.checks = {name: CheckResult(provider=name, status=Status.OK) for name in GROUP.providers}
-    made.measurements = dict.fromkeys((*GROUP.providers, "copy"), MEASURED)
+    made.checks = {name: CheckResult(provider=name, status=Status.OK) for name in GROUP.names}
+    made.measurements = dict.fromkeys((*GROUP.names, "copy"), MEASURED)
     return made
 
 
@@ -35,6 +33,31 @@ def test_controls_that_ran_along_are_records_of_their_own(drafts):
 def test_records_of_one_group_share_an_id_that_no_other_group_has(drafts):
     (shared,) = {record.group for record in drafts.records()}
     assert shared != Drafts(GROUP, seed=7)._id
+
+
+NETWORKS = [ModelCase.make("gpt2", "tiny", norm, "forward", (2, 64)) for norm in ("layer_norm", "rms_norm")]
+
+
+def test_arms_of_two_norms_are_told_apart_and_each_is_a_record_of_its_own_case():
+    group = Group.of(NETWORKS, Conditions(device="cpu", threads=2), ("aten", "eager"))
+    assert group.names == ("layer_norm:aten", "layer_norm:eager", "rms_norm:aten", "rms_norm:eager")
+    made = Drafts(group, seed=7)
+    made.checks = {name: CheckResult(provider=name, status=Status.OK) for name in group.names}
+    made.measurements = dict.fromkeys((*group.names, "no_norm"), MEASURED)
+    records = made.records()
+    assert [(record.case, record.provider, record.role) for record in records] == [
+        *((case, provider, Role.PROVIDER) for case in NETWORKS for provider in ("aten", "eager")),
+        (NETWORKS[0], "no_norm", Role.CONTROL),
+    ]
+    assert group.record_keys() == {record.key for record in records[:-1]}
+    assert all(decode_record(encode_record(record), origin="") == record for record in records)
+
+
+def test_the_id_of_a_group_is_that_of_its_company():
+    assert GROUP.id == "op/rms_norm/forward/8x64/float32@cuda/1t/warm/reused"
+    group = Group.of(NETWORKS, Conditions(device="cpu", threads=2), ("aten",))
+    assert group.id == "model/gpt2-tiny/norm/forward/2x64/float32@cpu/2t/warm/reused"
+    assert msgspec.structs.replace(group, arms=group.arms[1:]).id == group.id
 
 
 def test_settling_keeps_what_the_check_found(drafts):

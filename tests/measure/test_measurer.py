@@ -150,7 +150,7 @@ def measurer(own, tmp_path_factory) -> Iterator[Measurer]:
 
 def measure(measurer: Measurer, *providers: str, case: Case = RMS, conditions: Conditions = CPU) -> dict[str, Record]:
     """Return the records by provider, after seeing that there is one for each and that all can be stored."""
-    group = Group(case=case, conditions=conditions, providers=providers)
+    group = Group.of([case], conditions, providers)
     records = measurer.measure(group)
     assert [record.provider for record in records if record.role is Role.PROVIDER] == list(providers)
     assert group.record_keys() == {record.key for record in records if record.role is Role.PROVIDER}
@@ -181,7 +181,7 @@ def test_providers_and_controls_are_measured_together(measurer):
 def test_progress_is_told_after_each_block(measurer):
     told: list[Live] = []
     done: list[Record] = []
-    group = Group(case=RMS, conditions=CPU, providers=("aten",))
+    group = Group.of([RMS], CPU, ["aten"])
     measurer.measure_all([group], on_block=told.append, on_done=lambda _, records: done.extend(records))
     assert [live.blocks for live in told] == [1, 2]
     assert told[0].spent_s < told[1].spent_s
@@ -192,7 +192,7 @@ def test_progress_is_told_after_each_block(measurer):
 
 def test_groups_take_turns_so_that_each_ones_blocks_are_spread_over_time(measurer):
     cases = [RMS, Case.make("layer_norm", "forward", (8, 64), "float32")]
-    groups = [Group(case=case, conditions=CPU, providers=("aten",)) for case in cases]
+    groups = [Group.of([case], CPU, ["aten"]) for case in cases]
     told: list[tuple[str, str]] = []
     measurer.measure_all(
         groups,

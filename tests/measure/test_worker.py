@@ -187,6 +187,20 @@ def test_modules_in_the_working_directory_are_not_imported(tmp_path, monkeypatch
     assert [entry for entry in own if entry in path] == own, "what else this process can import, the worker can"
 
 
+def test_what_is_prepared_in_the_server_is_there_for_all_later_tasks(tmp_path):
+    with start(tmp_path / "log") as worker:
+        worker.prepare(f"{TASKS}:remember", "prepared", timeout_s=LONG_S)
+        first, second = (run(worker, "tell_seen") for _ in range(2))
+        assert first == second == [["prepared"]]
+
+
+def test_what_fails_while_it_is_prepared_is_raised_and_the_server_goes_on(tmp_path):
+    with start(tmp_path / "log") as worker:
+        with pytest.raises(UsageError, match="no such thing"):
+            worker.prepare(f"{TASKS}:refuse", "such thing", timeout_s=LONG_S)
+        assert run(worker, "tell_seen") == [[]]
+
+
 def test_exception_of_setup_is_raised_by_the_constructor(tmp_path):
     with pytest.raises(UsageError, match="no kernel"):
         start(tmp_path / "log", "refuse", "kernel")

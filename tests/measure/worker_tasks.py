@@ -31,6 +31,10 @@ def remember(argument) -> None:
     sys.stdout.write("set up once\n")
 
 
+def tell_seen(argument, emit) -> None:
+    emit(seen)
+
+
 def refuse(argument) -> None:
     raise UsageError(f"no {argument}")
 

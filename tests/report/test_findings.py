@@ -7,7 +7,6 @@ from normbench.case import Case
 from normbench.definition import Definition
 from normbench.record import Departure
 from normbench.report.findings import oddities
-from normbench.report.tables import by_scope
 from normbench.results import derive_results
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
@@ -15,7 +14,7 @@ CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 
 def said_of(*departures):
     records = [synthetic.record(CASE, f"own{place}", departure=one) for place, one in enumerate(departures)]
-    return [sentence for sentence in oddities(by_scope(derive_results([*records, *synthetic.group(CASE)])), None) if "formula" in sentence]
+    return [sentence for sentence in oddities(derive_results([*records, *synthetic.group(CASE)]), None) if "formula" in sentence]
 
 
 @pytest.mark.parametrize(

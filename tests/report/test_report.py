@@ -16,7 +16,6 @@ from normbench.report import write_report
 from normbench.report.console import summary_table
 from normbench.report.findings import first_call_table, oddities, unmeasured
 from normbench.report.markdown import render_markdown
-from normbench.report.tables import by_scope
 from normbench.results import derive_results
 from normbench.store import RunStatus
 
@@ -175,8 +174,8 @@ def block_with(**fields):
 
 
 def test_a_warm_case_may_beat_the_memorys_peak():
-    grids = by_scope(derive_results(synthetic.group(CASE, aten=1e-3)))
-    assert not any("peak" in sentence for sentence in oddities(grids, 5.0))
+    results = derive_results(synthetic.group(CASE, aten=1e-3))
+    assert not any("peak" in sentence for sentence in oddities(results, 5.0))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_a_warm_case_may_beat_the_memorys_peak():
     ],
 )
 def test_what_looks_odd_is_said(records, peak, words):
-    assert any(words in sentence for sentence in oddities(by_scope(derive_results(records)), peak))
+    assert any(words in sentence for sentence in oddities(derive_results(records), peak))
 
 
 def test_folder_that_cannot_be_written_is_explained(tmp_path):

@@ -1,0 +1,99 @@
+"""What claims are held against: studies on disk or run now, records of runs or measured now. Asked for once, kept for all claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ..case import Case, Conditions
+from ..measure.threads import available_cores
+from ..model_case import ModelCase
+from ..record import Role
+from ..request import Request
+from ..results import Result, derive_results
+from ..run import execute
+from ..store import read_run
+from ..studies.catalogue import study
+from ..studies.conduct import observe_all
+from ..studies.journal import read_journal
+from ..studies.observation import Observation, Setting
+from ..studies.study import Scale
+from ..tiers import AnyCase
+
+__all__ = ["Context", "Observed"]
+
+Observed = tuple[Setting, tuple[Observation, ...]]
+"""What the trials of a study have in common, and what they gave."""
+
+QUICK_NUMEL = 2**25
+"""The largest op case of a quick evaluation: 32 Mi elements take a second to check."""
+
+
+class Context:
+    """Give evaluators their observations and results.
+
+    `studies` is the folder of studies; one that is not there is run now if its trials are short. `runs` are runs whose records are used
+    where they have a case under the wanted conditions; other cases are measured now, into `root`, those of the op tier up to a size and
+    none of the model tier if `quick`. `say` hears what goes on.
+    """
+
+    def __init__(self, *, studies: Path, runs: Iterable[str] = (), root: Path, quick: bool, say: Callable[[str], None]) -> None:
+        self._studies = studies
+        self._root = root
+        self.quick = quick
+        self._say = say
+        self._observed: dict[str, Observed | str] = {}
+        self._results: list[Result] = []
+        for one in runs:
+            self._results += derive_results(read_run(one, root=root).records)
+
+    def observed(self, name: str) -> Observed | str:
+        """Return a study's observations, or why there are none."""
+        if name not in self._observed:
+            self._observed[name] = self._observe(name)
+        return self._observed[name]
+
+    def _observe(self, name: str) -> Observed | str:
+        found, path = study(name), self._studies / name
+        if path.is_dir():
+            header, observations = read_journal(path)
+            return header.common, observations
+        if found.is_long:
+            return f"waits for the study: `normbench study {name} --out {self._studies}` takes long"
+        self._say(f"study {name}")
+        plan = found.plan(Scale(quick=True))
+        return plan.common, tuple(observe_all(found, plan.trials, plan.common))
+
+    def results(self, cases: Iterable[AnyCase], providers: tuple[str, ...], *, device: str = "cpu", threads: int = 1) -> list[Result] | str:
+        """Return the results of all known records, after measuring those of the cases that are not there yet, or why they are not measured.
+
+        The op cases of networks are measured along with them.
+        """
+        conditions = Conditions(device=device, threads=threads)
+        missing = tuple(case for case in cases if not all(self._has(case, provider, conditions) for provider in providers))
+        if not missing:
+            return self._results
+        if self.quick and any(isinstance(case, ModelCase) for case in missing):
+            return "waits for the model tier: evaluate without --quick, or name a run of `normbench run --tier model` by --run"
+        if self.quick and any(isinstance(case, Case) and case.numel > QUICK_NUMEL for case in missing):
+            return "waits for a case too large for --quick: evaluate without it, or name a run that has it by --run"
+        self._say(f"measuring {', '.join(case.id for case in missing)}")
+        request = Request(label="claims", cases=missing, providers=providers, device=device, threads=threads, root=str(self._root))
+        path, _ = execute(request)
+        self._results += derive_results(read_run(path).records)
+        return self._results
+
+    def _has(self, case: AnyCase, provider: str, conditions: Conditions) -> bool:
+        return self.result(case, provider, conditions) is not None
+
+    def result(self, case: AnyCase, provider: str, conditions: Conditions) -> Result | None:
+        """Return the result of a case by a provider, None where no run that is known has one."""
+        for one in self._results:
+            record = one.record
+            if (record.case, record.provider, record.conditions, record.role) == (case, provider, conditions, Role.PROVIDER):
+                return one
+        return None
+
+    @property
+    def cores(self) -> int:
+        return available_cores()

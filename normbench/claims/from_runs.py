@@ -1,0 +1,197 @@
+"""Figures that runs yield: times of single norms in the op tier, savings of whole networks in the model tier, with their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, inf, log, sqrt
+
+from ..attribution import Attribution, attribute
+from ..case import Case, Conditions, DType, Norm, Pass
+from ..estimate import Estimate
+from ..model_case import ModelCase
+from ..models.networks import network, networks
+from ..report.units import join_words
+from ..results import Result
+from ..stats import Interval
+from ..traffic import bytes_moved
+from .context import Context
+from .published import Claim
+from .verdict import Bound, Measured, Value
+
+__all__ = ["from_model", "from_op", "from_providers"]
+
+BY_HAND, BUILT_IN = "eager", "aten"
+COPY_MARGIN = 2.0
+"""How much faster than the copy beside it a norm may be before its bandwidth is called impossible: caches serve the two differently."""
+
+
+def from_op(claim: Claim, context: Context) -> Measured | str:
+    """Return times of the framework's LayerNorm and of RMSNorm by hand at one `shape`, or the savings over several `shapes`.
+
+    The two are cases of their own, measured in rotation and not in turns: their intervals are independent.
+    """
+    shapes = claim.options.get("shapes", [claim.options.get("shape")])
+    conditions = Conditions(device="cpu", threads=1)
+    pairs = [tuple(_case(norm, text) for norm in (Norm.LAYER_NORM, Norm.RMS_NORM)) for text in shapes]
+    for pair in pairs:
+        waits = context.results(pair, (BUILT_IN, BY_HAND), threads=1)
+        if isinstance(waits, str):
+            return waits
+    found = []
+    for layer, rms in pairs:
+        layer_result, rms_result = context.result(layer, BUILT_IN, conditions), context.result(rms, BY_HAND, conditions)
+        for one in (layer_result, rms_result):
+            if one is None or one.time is None:
+                return f"was not timed here: {one.record.reason if one else layer.id}"
+        assert layer_result is not None
+        assert rms_result is not None
+        found.append((layer_result, rms_result))
+    where = f"op tier, {', '.join(shapes)}, float32, forward, one CPU thread, warm cache, reused pages, no gradients recorded"
+    if len(found) > 1:
+        saved = [_percent_saved(_ratio(rms, layer)) for layer, rms in found]
+        ordered = sorted(saved, key=lambda value: float(value.estimate))
+        return Measured(values={"least_saved_percent": ordered[0], "most_saved_percent": ordered[-1]}, where=where)
+    ((layer_one, rms_one),) = found
+    ratio = _ratio(rms_one, layer_one)
+    values = {
+        "layer_norm_us": _microseconds(layer_one),
+        "rms_norm_us": _microseconds(rms_one),
+        "ratio": Value(estimate=ratio.estimate, low=ratio.low, high=ratio.high),
+        "saved_percent": _percent_saved(ratio),
+    }
+    return Measured(
+        values=values,
+        where=where,
+        bounds=tuple(
+            _bandwidth_bound(one, name) for one, name in ((layer_one, "layer_norm_us"), (rms_one, "rms_norm_us")) if one.copy_gbps
+        ),
+    )
+
+
+def _case(norm: Norm, shape: str, dtype: DType = DType.FLOAT32) -> Case:
+    return Case.make(norm, Pass.FORWARD, tuple(int(part) for part in shape.split("x")), dtype)
+
+
+def _time(result: Result) -> Interval:
+    assert result.time is not None
+    return result.time
+
+
+def _microseconds(result: Result) -> Value:
+    time = _time(result)
+    low, high = (None if bound is None else 1e6 * bound for bound in (time.low, time.high))
+    return Value(estimate=1e6 * time.estimate, low=low, high=high)
+
+
+def _ratio(above: Result, below: Result) -> Interval:
+    """Return time(above) / time(below) of two that did not take turns: the variances of their logs add."""
+    one, other = _time(above), _time(below)
+    estimate = one.estimate / other.estimate
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return Interval(estimate=estimate, low=None, high=None, unit=one.unit)
+    half = sqrt(log(one.high / one.low) ** 2 + log(other.high / other.low) ** 2) / 2
+    factor = exp(half)
+    return Interval(estimate=estimate, low=estimate / factor, high=estimate * factor, unit=one.unit)
+
+
+def _percent_saved(ratio: Interval) -> Value:
+    high, low = (None if bound is None else 100 * (1 - bound) for bound in (ratio.low, ratio.high))
+    return Value(estimate=100 * (1 - ratio.estimate), low=low, high=high)
+
+
+def _bandwidth_bound(result: Result, name: str) -> Bound:
+    assert result.copy_gbps is not None
+    moved = bytes_moved(result.op_case)
+    least = 1e6 * moved / (COPY_MARGIN * result.copy_gbps * 1e9)
+    rate = f"a copy beside it moves {result.copy_gbps:.3g} GB/s, and {COPY_MARGIN:g} times that is granted"
+    text = f"{name} cannot be below {least:.3g} here: {rate}"
+    return Bound(name=name, least=least, text=text)
+
+
+def from_model(claim: Claim, context: Context) -> Measured | str:
+    """Return what RMSNorm saves of a pass of whole networks, and what norms of no cost would: the span over the networks asked for."""
+    options = claim.options
+    known = {one.name for one in networks()}
+    if lacking := [name for name in options["networks"] if name not in known]:
+        return f"network {lacking[0]} is not among those of this version"
+    provider, threads = options["provider"], context.cores
+    cases = [
+        ModelCase.make(name, "tiny", norm, options["pass"], network(name).size("tiny")) for name in options["networks"] for norm in Norm
+    ]
+    results = context.results(cases, (provider,), threads=threads)
+    if isinstance(results, str):
+        return results
+    conditions = Conditions(device="cpu", threads=threads)
+    changes = [
+        one
+        for one in attribute(results)
+        if one.is_of_norm and one.case in cases and one.after.provider == provider and one.before.conditions == conditions
+    ]
+    if len({one.case.network for one in changes}) < len(options["networks"]) or any(
+        one.observed is None or one.bound is None for one in changes
+    ):
+        timed = {one.case.network for one in changes}
+        untimed = join_words(name for name in options["networks"] if name not in timed)
+        return f"was not timed here with both norms and without any: {untimed or 'a control is missing'}"
+    where = f"model tier, {join_words(options['networks'])}, tiny preset, {options['pass']}, float32, {threads} CPU threads, {provider}"
+    return _savings(changes, where)
+
+
+def _savings(changes: Sequence[Attribution], where: str) -> Measured:
+    one = Estimate(value=1.0, half=0.0)
+    hundred = Estimate(value=100.0, half=0.0)
+    observed = {change.case.network: change.observed for change in changes if change.observed is not None}
+    bounds = {change.case.network: change.bound for change in changes if change.bound is not None}
+    figures = {
+        "saved_percent": {name: hundred * value for name, value in observed.items()},
+        "gained_percent": {name: hundred * (one / (one - value) - one) for name, value in observed.items()},
+        "layer_norm_overhead_percent": {name: hundred * (one / (one - value) - one) for name, value in bounds.items()},
+        "over_share_percent": {name: hundred * (value - bounds[name]) for name, value in observed.items()},
+    }
+    most = max(_span(value)[1] for value in bounds.values())
+    limits = {"saved_percent": 100 * most, "gained_percent": 100 * (1 / (1 - most) - 1) if most < 1 else inf}
+    texts = join_words(f"{name} {100 * value.value:.1f} %" for name, value in bounds.items())
+    return Measured(
+        values={name: _over_networks(values) for name, values in figures.items()},
+        where=where,
+        bounds=tuple(
+            Bound(
+                name=name,
+                most=limit,
+                text=f"{name} cannot exceed {limit:.3g}: norms of no cost would save {texts} (upper end of the interval)",
+            )
+            for name, limit in limits.items()
+        ),
+    )
+
+
+def _over_networks(values: dict[str, Estimate]) -> Value:
+    """Return the span over networks; of several, the estimate is the middle one's."""
+    spans = [_span(value) for value in values.values()]
+    ordered = sorted(value.value for value in values.values())
+    note = join_words(f"{name} {value.value:.1f}" for name, value in values.items()) if len(values) > 1 else ""
+    return Value(estimate=ordered[len(ordered) // 2], low=min(low for low, _ in spans), high=max(high for _, high in spans), note=note)
+
+
+def _span(value: Estimate) -> tuple[float, float]:
+    half = value.half or 0.0
+    return value.value - half, value.value + half
+
+
+def from_providers(claim: Claim, context: Context) -> Measured | str:
+    """Return the speed of one provider over another's on a CUDA device, the two taking turns."""
+    options = claim.options
+    case = _case(Norm(options["norm"]), options["shape"], DType(options["dtype"]))
+    names = (options["fast"], options["slow"])
+    waits = context.results([case], names, device="cuda")
+    if isinstance(waits, str):
+        return waits
+    found = [context.result(case, name, Conditions(device="cuda", threads=1)) for name in names]
+    fast, slow = found
+    if fast is None or slow is None or fast.time is None or slow.time is None:
+        return f"was not timed here: {join_words(str(one.record.reason) for one in found if one is not None and one.time is None)}"
+    ratio = _ratio(fast, slow)
+    return Measured(
+        values={options["figure"]: Value(estimate=ratio.estimate, low=ratio.low, high=ratio.high)},
+        where=f"op tier, {case.id}, {fast.record.conditions.id}",
+    )

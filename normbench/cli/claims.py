@@ -1,0 +1,107 @@
+"""`normbench claims`: published figures held against what is measured or computed here, each with a verdict and its reason."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..choices import DEFAULTS
+from ..errors import UsageError
+from .show import AsJson, console, print_json, show_rows, table_of
+
+__all__ = ["claims"]
+
+
+def claims(
+    names: Annotated[str, typer.Option("--id", help="Ids of claims, with commas between; all of them when empty.")] = "",
+    tier: Annotated[str, typer.Option(help="Claims of these tiers: op, model, throughput, quality, accounting.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="Measure no whole network and no large tensor.")] = False,
+    studies: Annotated[Path, typer.Option(help="Folder of studies, as `normbench study --out` made it.")] = Path(".normbench/studies"),
+    run: Annotated[str, typer.Option(help="Runs whose records are used before anything is measured, with commas between.")] = "",
+    runs: Annotated[Path, typer.Option(help="Folder that runs lie in, and new ones are written to.")] = Path(DEFAULTS.out),
+    out: Annotated[Path | None, typer.Option(help="Folder for the page and its picture; none is written when not given.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the claims and evaluate none.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hold published claims on LayerNorm and RMSNorm against this machine: exact, wrong, reproduced, not reproduced, "
+    "opposite, and so on."""
+    from rich.console import Console
+
+    from ..claims.context import Context
+    from ..claims.evaluators import evaluate
+    from ..claims.page import NO_VERDICT, counts, write_page
+    from ..claims.published import claim
+    from ..claims.published import claims as published
+    from ..request import split
+
+    chosen = tuple(claim(name) for name in split(names)) if names else published()
+    tiers = split(tier)
+    if unknown := [word for word in tiers if word not in {one.tier for one in published()}]:
+        raise UsageError(f"tier {unknown[0]!r} has no claim; known are {', '.join(dict.fromkeys(one.tier for one in published()))}")
+    chosen = tuple(one for one in chosen if not tiers or one.tier in tiers)
+    if not chosen:
+        raise UsageError("no claim is left: none of those named by --id is of the tiers named by --tier")
+    if listed:
+        rows = [{"id": one.id, "tier": one.tier, "kind": one.kind, "source": one.source, "statement": one.statement} for one in chosen]
+        show_rows(rows, ["id", "tier", "kind", "statement"], as_json)
+        return
+    screen = Console(stderr=True, highlight=False)
+    context = Context(
+        studies=studies, runs=split(run), root=runs, quick=quick, say=lambda text: screen.print(text, markup=False, soft_wrap=True)
+    )
+    found = []
+    for one in evaluate(chosen, context):
+        found.append(one)
+        verdict = one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT
+        if not as_json:
+            screen.print(f"{len(found)} of {len(chosen)}  {one.claim.id}: {verdict}", markup=False, soft_wrap=True)
+    page = None
+    if out is not None:
+        page = write_page(found, out, command=shlex.join(["normbench", *sys.argv[1:]]), machine=_machine())
+    if as_json:
+        print_json({"counts": counts(found), "page": None if page is None else str(page), "claims": [_plain(one) for one in found]})
+        return
+    rows_shown = [[one.claim.id, one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT, one.ruling.reason] for one in found]
+    console().print(table_of(["claim", "verdict", "why"], rows_shown))
+    typer.echo(", ".join(f"{count} {word}" for word, count in counts(found).items()))
+    if page is not None:
+        typer.echo(f"page: {page}")
+
+
+def _machine() -> str:
+    from ..measure.machine import machine_record
+
+    machine = machine_record()
+    return f"{machine['cpu_model']} with {machine['cores']} cores"
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    """Return an evaluation as strict JSON: an end that is infinite becomes null."""
+    import msgspec
+
+    from ..claims.verdict import Bound
+
+    def bound(limit: Bound) -> dict[str, Any]:
+        ends = {"least": limit.least, "most": limit.most}
+        return {"name": limit.name, "text": limit.text} | {name: end if abs(end) != float("inf") else None for name, end in ends.items()}
+
+    claim = one.claim
+    return {
+        "id": claim.id,
+        "source": f"{claim.source} {claim.place}",
+        "tier": claim.tier,
+        "kind": claim.kind,
+        "scope": claim.scope,
+        "statement": claim.statement,
+        "published": msgspec.to_builtins(claim.published),
+        "differs": claim.differs,
+        "verdict": one.ruling.verdict.value if one.ruling.verdict else None,
+        "reason": one.ruling.reason,
+        "where": one.measured.where if one.measured else None,
+        "found": {name: msgspec.to_builtins(value) for name, value in one.measured.values.items()} if one.measured else None,
+        "bounds": [bound(limit) for limit in one.measured.bounds] if one.measured else [],
+    }

@@ -1,0 +1,65 @@
+"""`normbench compare`: what two stored runs say side by side, and what they cannot tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..choices import DEFAULTS
+from .show import AsJson, console, table_of
+
+if TYPE_CHECKING:
+    from ..comparison.outcome import Comparison
+
+__all__ = ["compare"]
+
+ROWS_SHOWN = 24
+"""A screen of rows; what is left out is the least urgent, and is in the JSON and the Markdown."""
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="The earlier run: its path, its name, or latest.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The later run, likewise.")],
+    fail_on: Annotated[str, typer.Option(help="Fail (exit 1) where B is slower by more than this for certain, such as 5%.")] = "",
+    across: Annotated[str, typer.Option(help="Fields in which the runs may differ because that is what is studied, such as torch.")] = "",
+    reference: Annotated[str, typer.Option(help="What no change touched, in both runs; copy or no_norm when not given.")] = "",
+    root: Annotated[str, typer.Option(help="Folder that runs lie in.")] = DEFAULTS.out,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the comparison as Markdown to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two stored runs; exit 0 whatever is found, but with --fail-on 1: slower or wrong, 3: cannot tell, 4: missing."""
+    from ..comparison.outcome import compare_runs, to_json
+    from ..comparison.table import markdown as as_markdown
+    from ..files import explained
+    from ..gate.words import share
+    from ..request import split
+    from ..store import read_run
+
+    limit = share(fail_on, "fail-on") if fail_on else None
+    before, after = (read_run(run, root=root) for run in (a, b))
+    found = compare_runs(before, after, across=split(across), reference=reference or None, fail_on=limit)
+    if markdown is not None:
+        with explained(f"cannot write {markdown}"):
+            markdown.write_text(as_markdown(found))
+    if as_json:
+        typer.echo(to_json(found).decode(), nl=False)
+    else:
+        _show(found)
+    if found.exit_code:
+        raise typer.Exit(int(found.exit_code))
+
+
+def _show(found: Comparison) -> None:
+    from ..comparison.table import columns, lines_below, rows
+
+    screen = console()
+    screen.print(found.sentence, markup=False, highlight=False, soft_wrap=True)
+    shown = rows(found)
+    if shown:
+        screen.print(table_of(columns(found), shown[:ROWS_SHOWN]))
+    if len(shown) > ROWS_SHOWN:
+        screen.print(f"… and {len(shown) - ROWS_SHOWN} rows that are less urgent; --json and --markdown have all", highlight=False)
+    for line in lines_below(found):
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)

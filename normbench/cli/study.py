@@ -1,0 +1,90 @@
+"""`normbench study`: run an experiment on what norms do, or go on with one, and write its page."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import AsJson, console, print_json, show_rows, table_of
+
+if TYPE_CHECKING:
+    from ..studies.study import Study
+
+__all__ = ["study"]
+
+
+def study(
+    name: Annotated[str, typer.Argument(help="A study, several with commas between, `all`, or `list`.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few steps, few settings: each study well under two minutes on two cores.")
+    ] = False,
+    steps: Annotated[int | None, typer.Option(help="Training steps of each trial, where a study trains.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of each setting.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of studies; each has a folder of its name in it.")] = Path(".normbench/studies"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is there; finished trials are not run again.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes for long trials; the cores that may be used when not given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run studies of stability, statistics and precision; each writes a table, a picture and its observations."""
+    from ..request import split
+    from ..studies.catalogue import STUDIES
+    from ..studies.catalogue import study as find
+    from ..studies.study import Scale
+
+    if name == "list":
+        show_rows([{"study": one.name, "summary": one.summary} for one in STUDIES], ["study", "summary"], as_json)
+        return
+    chosen = STUDIES if name == "all" else tuple(find(part) for part in split(name))
+    scale = Scale(quick=quick, steps=steps, seeds=seeds)
+    said = [_run(one, scale, out / one.name, resume=resume, jobs=jobs, as_json=as_json) for one in chosen]
+    if as_json:
+        print_json(said)
+
+
+def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None, as_json: bool) -> dict[str, Any]:
+    import msgspec
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from ..measure.threads import available_cores
+    from ..studies.conduct import conduct
+    from ..studies.journal import read_journal
+    from ..studies.page import write_page
+
+    screen = Console(stderr=True, highlight=False)
+    columns = (BarColumn(bar_width=24), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=screen, refresh_per_second=1, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(found.name)
+
+        def done(key: str, cost: float) -> None:
+            bar.update(task, advance=cost, description=f"{found.name}: {key}")
+            if found.is_long:
+                screen.print(f"{found.name}: {key}", markup=False, soft_wrap=True)
+
+        observations = conduct(
+            found,
+            scale,
+            path,
+            resume=resume,
+            jobs=jobs or available_cores(),
+            started=lambda total, there: bar.update(task, total=total, completed=there),
+            done=done,
+        )
+    header, _ = read_journal(path)
+    findings = found.says(observations)
+    command = shlex.join(["normbench", *sys.argv[1:]])
+    page = write_page(found, findings, observations, path, command=command, machine=header.machine, torch=header.torch)
+    if not as_json:
+        paper = console()
+        for sentence in findings.sentences:
+            paper.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        for table in findings.tables:
+            paper.print()
+            paper.print(table.title, style="bold", markup=False, highlight=False)
+            paper.print(table_of(table.columns, table.rows))
+        typer.echo(f"page: {page}\n")
+    return {"study": found.name, "page": str(page), "observations": len(observations), **msgspec.to_builtins(findings)}

@@ -1,0 +1,75 @@
+"""What the rows of two runs say in words: one sentence for each kind of verdict there is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+
+from .difference import Verdict, percent
+from .rows import Row
+
+__all__ = ["count", "named_worst", "sentences"]
+
+SHOWN = 2
+"""How many rows a sentence names before it says "and N more"."""
+SIDE_BY_SIDE = "`normbench gate` runs both side by side and tells far smaller changes"
+
+
+def sentences(rows: Sequence[Row]) -> dict[Verdict, str]:
+    """Return a sentence by verdict, the most urgent first; `wrong` speaks for what failed too, and what was not measured is left out."""
+    total = count([one for one in rows if one.direct is not None])
+    found: dict[Verdict, list[Row]] = {}
+    for row in rows:
+        found.setdefault(Verdict.WRONG if row.verdict is Verdict.FAILED else row.verdict, []).append(row)
+    said: dict[Verdict, Callable[[Sequence[Row]], str]] = {
+        Verdict.WRONG: lambda some: f"{count(some)} {_verb(some, 'is', 'are')} wrong in B, or did not run: {names(some)}.",
+        Verdict.SLOWER: lambda some: f"B is slower than A in {len(some)} of {total}, {named_worst(some)}.",
+        Verdict.MISSING: lambda some: f"{count(some)} of A {_verb(some, 'is', 'are')} missing in B: {names(some)}.",
+        Verdict.NOT_COMPARABLE: lambda some: f"{count(some)} cannot be compared: {names(some)} ({_reasons(some)}).",
+        Verdict.FASTER: lambda some: f"B is faster than A in {len(some)} of {total}, {named_worst(some)}.",
+        Verdict.NO_DIFFERENCE: lambda some: f"No difference was seen in {len(some)} of {total}{_limit(some)}.",
+        Verdict.INCONCLUSIVE: lambda some: f"Runs taken at different times cannot tell in {len(some)} of {total}; {SIDE_BY_SIDE}.",
+        Verdict.NEW: lambda some: f"{count(some)} of B {_verb(some, 'was', 'were')} not measured in A: {names(some)}.",
+    }
+    return {verdict: say(found[verdict]) for verdict, say in said.items() if verdict in found}
+
+
+def named_worst(rows: Sequence[Row]) -> str:
+    """Return which row changed most, by how much, and the names of the others."""
+    first = max(rows, key=_change)
+    rest = [one for one in rows if one is not first]
+    ratio = first.direct.ratio if first.direct is not None else None
+    named = f"most of all {_name(first)}" + (f" ({ratio:.3f} times A)" if ratio is not None else "")
+    return named + (f"; also {names(rest)}" if rest else "")
+
+
+def names(rows: Sequence[Row]) -> str:
+    """Return the names of the first rows, and how many more there are."""
+    shown = ", ".join(_name(one) for one in rows[:SHOWN])
+    return shown if len(rows) <= SHOWN else f"{shown} and {len(rows) - SHOWN} more"
+
+
+def count(rows: Sequence[Row]) -> str:
+    return f"{len(rows)} row" if len(rows) == 1 else f"{len(rows)} rows"
+
+
+def _name(row: Row) -> str:
+    return f"{row.case}#{row.provider}"
+
+
+def _change(row: Row) -> float:
+    return abs(log(row.direct.ratio)) if row.direct is not None and row.direct.ratio is not None else 0.0
+
+
+def _reasons(rows: Sequence[Row]) -> str:
+    reasons = list(dict.fromkeys(one.reason for one in rows))
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]}, and other reasons"
+
+
+def _limit(rows: Sequence[Row]) -> str:
+    seen = [one.smallest_detectable for row in rows for one in (row.direct, row.relative) if one is not None]
+    return f"; a change of {percent(max(known))} would have been" if (known := [one for one in seen if one is not None]) else ""
+
+
+def _verb(rows: Sequence[Row], one: str, many: str) -> str:
+    return one if len(rows) == 1 else many

@@ -1,0 +1,94 @@
+"""Two runs as a table: rows of text for a terminal, most urgent first, and the whole as Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..report.units import DASH, duration, escape, join_words
+from .difference import Difference, Verdict, percent
+from .outcome import Comparison, Side
+from .rows import Row, TierDrift
+
+__all__ = ["columns", "lines_below", "markdown", "rows"]
+
+_ORDER = list(Verdict)
+_WITHOUT_REASON = (Verdict.SLOWER, Verdict.FASTER, Verdict.NO_DIFFERENCE)
+"""Verdicts that the figures beside them explain."""
+
+
+def columns(found: Comparison) -> tuple[str, ...]:
+    """Return the heads of the columns."""
+    return ("row", "A", "time, B / A", f"time over {_reference(found)}, B / A", "verdict", "smallest change found")
+
+
+def _reference(found: Comparison) -> str:
+    """Return the names of the references that rows were put over."""
+    return join_words(dict.fromkeys(one.reference for one in found.rows if one.reference is not None), "or") or "a reference"
+
+
+def rows(found: Comparison) -> list[tuple[str, ...]]:
+    """Return a row of text for each row that either run measured, the most urgent verdict first."""
+    shown = [one for one in found.rows if one.verdict is not Verdict.NOT_MEASURED]
+    several = len({one.conditions for one in shown}) > 1
+    return [_cells(one, several) for one in sorted(shown, key=lambda one: _ORDER.index(one.verdict))]
+
+
+def _cells(row: Row, several: bool) -> tuple[str, ...]:
+    name = f"{row.case}@{row.conditions}#{row.provider}" if several else f"{row.case}#{row.provider}"
+    verdict = row.verdict.value if row.verdict in _WITHOUT_REASON else f"{row.verdict.value}: {row.reason}"
+    seen = [one.smallest_detectable for one in (row.direct, row.relative) if one is not None and one.smallest_detectable is not None]
+    time = DASH if row.before_s is None else duration(row.before_s)
+    return name, time, _ratio(row.direct), _ratio(row.relative), verdict, percent(max(seen)) if seen else DASH
+
+
+def _ratio(found: Difference | None) -> str:
+    if found is None or found.ratio is None:
+        return DASH
+    ends = "no interval" if found.low is None or found.high is None else f"{found.low:.3f}{DASH}{found.high:.3f}"
+    return f"{found.ratio:.3f} ({ends})"
+
+
+def lines_below(found: Comparison) -> list[str]:
+    """Return what a reader of the table must know: the runs, what was allowed to differ, how far the controls moved, what is left out."""
+    conditions = sorted({one.conditions for one in found.rows})
+    lines = [_side("A", found.before), _side("B", found.after)]
+    lines += [f"Conditions: {', '.join(conditions)}."] if conditions else []
+    lines += [f"Allowed to differ: {'; '.join(one.text for one in found.across)}."] if found.across else []
+    lines += [_drift(one) for one in found.drifts]
+    lines.append(
+        f"Above 1 is slower. Intervals hold for all rows together with 95 % (each {100 * found.level:.4g} %). A change is called where the "
+        f"time and the time over {_reference(found)} both tell it."
+    )
+    left_out = Counter((one.provider, one.reason) for one in found.rows if one.verdict is Verdict.NOT_MEASURED)
+    lines += [
+        f"Left out: {provider}, {number} {'row' if number == 1 else 'rows'}: {reason}" for (provider, reason), number in left_out.items()
+    ]
+    return lines
+
+
+def _drift(one: TierDrift) -> str:
+    controls = f"Controls of the {one.tier.value} tier"
+    if not one.direct.is_known:
+        return f"{controls} were not measured in both runs: how far apart two runs of the same code may be is not known."
+    return (
+        f"{controls}, which no change touches, took {one.direct.common_ratio:.3f} times as long in B as in A over all, and moved by "
+        f"{percent(one.direct.typical_share)} typically ({one.direct.groups} cases): intervals allow for as much."
+    )
+
+
+def _side(name: str, side: Side) -> str:
+    partial = f"; not complete: {side.partial}" if side.partial else ""
+    return f"{name}: {side.id}, taken {side.created_at}, commit {side.git_commit[:12]}{partial}"
+
+
+def markdown(found: Comparison) -> str:
+    """Return the whole comparison as Markdown."""
+    heads = columns(found)
+    lines = [f"**{found.sentence}**", "", f"| {' | '.join(heads)} |", "| --- | --: | --: | --: | --- | --: |"]
+    lines += [f"| {' | '.join(_escaped(row))} |" for row in rows(found)]
+    return "\n".join([*lines, "", *(f"- {escape(line)}" for line in lines_below(found))]) + "\n"
+
+
+def _escaped(cells: Sequence[str]) -> list[str]:
+    return [escape(cell) for cell in cells]

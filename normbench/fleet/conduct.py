@@ -1,0 +1,140 @@
+"""A request measured on a cluster into one run on disk, each record with the machine that took it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from ..case import Case
+from ..lines import RECORDS, stream_lines
+from ..measure.group import Group
+from ..model_case import ModelCase
+from ..record import Record, Status, decode_record
+from ..request import Request
+from ..run import ROTATION, Observer, SilentObserver, add_norms, create_run, is_sound, unmeasured_records
+from ..store import Machine, RunWriter
+from .dispatch import Cluster, dispatch
+from .shard import units_of
+from .station import Introduction
+
+__all__ = ["Fleet", "FleetObserver", "execute_on"]
+
+
+class Fleet(Cluster, Protocol):
+    """Be a cluster that says what its nodes are, from being entered to being left."""
+
+    @property
+    def notes(self) -> list[str]: ...
+    @property
+    def machines(self) -> dict[str, Introduction]: ...
+    def norms_of(self, cases: Sequence[ModelCase]) -> dict[ModelCase, dict[Case, int]]: ...
+    def __enter__(self) -> Fleet: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+class FleetObserver(Observer, Protocol):
+    """Be told how a run goes, and which node is at what."""
+
+    def task_started(self, node: str, groups: Sequence[Group]) -> None: ...
+
+
+class _Silent(SilentObserver):
+    def task_started(self, node: str, groups: Sequence[Group]) -> None:
+        pass
+
+
+def execute_on(fleet: Callable[[], Fleet], request: Request, observer: FleetObserver | None = None) -> tuple[Path, bool]:
+    """Run a request on a cluster to its end and return the run's directory and whether every record was measured or lawfully not.
+
+    Raises KeyboardInterrupt after everything measured was kept, NormbenchError likewise when no node is left, and UsageError before a
+    run is created for what cannot work.
+    """
+    request.validate()
+    with fleet() as cluster:
+        return _Conduct(request, cluster, observer or _Silent()).execute()
+
+
+class _Conduct:
+    """Keep what comes from a cluster, once."""
+
+    def __init__(self, request: Request, cluster: Fleet, observer: FleetObserver) -> None:
+        self._request = request
+        self._cluster = cluster
+        self._observer = observer
+        self._groups, self._beside = self._plan()
+        self._writer = self._open_run()
+        done = self._writer.done.values()
+        self._done = {record.asked for record in done if record.status is not Status.INTERRUPTED}
+        self._is_sound = all(is_sound(record) for record in done if record.status is not Status.INTERRUPTED)
+        self._noted = 0
+
+    def _plan(self) -> tuple[list[Group], dict[str, list[Group]]]:
+        groups = self._request.groups()
+        cases = list(dict.fromkeys(arm.case for group in groups for arm in group.arms if isinstance(arm.case, ModelCase)))
+        return add_norms(groups, self._cluster.norms_of(cases)) if cases else (groups, {})
+
+    def _open_run(self) -> RunWriter:
+        if self._request.resume is not None:
+            return RunWriter.resume(self._request.resume, root=self._request.root)
+        return create_run(self._request, self._groups, device={"type": self._request.device})
+
+    def execute(self) -> tuple[Path, bool]:
+        left = {group.id for group in self._groups if not group.record_keys() <= self._done}
+        self._observer.started(self._groups, len(self._groups) - len(left))
+        units = [[group for group in unit if group.id in left] for unit in units_of(self._groups, self._beside)]
+        with self._writer:
+            try:
+                dispatch(
+                    [unit for unit in units if unit],
+                    self._cluster,
+                    most=ROTATION,
+                    on_start=self._started,
+                    on_done=self._finish,
+                    on_failed=self._fail,
+                )
+            except BaseException as error:
+                self._record_interrupted(type(error).__name__)
+                raise
+            finally:
+                self._note()
+        return self._writer.path, self._is_sound
+
+    def _started(self, seat: str, groups: Sequence[Group]) -> None:
+        self._note()
+        self._observer.task_started(seat, groups)
+
+    def _finish(self, group: Group, records: Sequence[Record]) -> None:
+        for name in dict.fromkeys(record.machine for record in records):
+            found = self._cluster.machines[name]
+            self._writer.add_machine(name, Machine(machine=found.machine, versions=dict(found.versions)))
+        self._keep(records)
+        self._observer.group_done(group, records)
+
+    def _fail(self, seat: str, group: Group, reason: str) -> None:
+        records = unmeasured_records(group, Status.ERROR, reason, seed=self._request.plan.seed)
+        self._keep(records)
+        self._observer.group_done(group, records)
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        self._writer.append(*records)
+        self._done.update(record.asked for record in records)
+        self._is_sound = self._is_sound and all(map(is_sound, records))
+
+    def _note(self) -> None:
+        """Write down what the cluster says of nodes that were left out or lost, each sentence once."""
+        for note in self._cluster.notes[self._noted :]:
+            self._writer.note(note)
+            self._noted += 1
+
+    def _record_interrupted(self, kind: str) -> None:
+        reason = f"the run was stopped ({kind}) before this was measured"
+        # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
+        file = self._writer.path / RECORDS
+        written = (decode_record(line, origin=f"{file}, line {number}") for number, line in stream_lines(file))
+        done = {record.asked for record in written if record.status is not Status.INTERRUPTED}
+        for group in self._groups:
+            records = unmeasured_records(group, Status.INTERRUPTED, reason, seed=self._request.plan.seed)
+            if left := [record for record in records if record.asked not in done]:
+                self._writer.append(*left)

@@ -1,0 +1,5 @@
+"""Run the autotuner: `python -m normbench.kernels.tuning`."""
+
+from .command import main
+
+main()

@@ -1,0 +1,73 @@
+"""Run a study: every trial of its plan that is not there yet, in processes of their own where trials are long, kept as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from ..measure.machine import machine_record
+from .catalogue import study
+from .journal import Header, Journal
+from .observation import Observation, Setting, Trial
+from .study import Scale, Study
+
+__all__ = ["conduct", "observe_all"]
+
+
+def observe_all(found: Study, trials: Sequence[Trial], common: Setting, *, jobs: int = 1) -> Iterator[Observation]:
+    """Yield the observation of each trial as it is done; long ones run in `jobs` processes, each computing on one thread.
+
+    One thread in every case: sums are then taken in the same order whatever the machine's cores, and a seed gives the same bits.
+    """
+    if not found.is_long or jobs == 1 or len(trials) < 2:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            for trial in trials:
+                yield found.observe(trial, common)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    # The longest first, so that no core waits for one at the end.
+    longest_first = sorted(trials, key=lambda trial: -trial.cost)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        for future in as_completed([pool.submit(_observe, found.name, trial, common) for trial in longest_first]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _observe(name: str, trial: Trial, common: Setting) -> Observation:
+    return study(name).observe(trial, common)
+
+
+def conduct(
+    found: Study,
+    scale: Scale,
+    path: Path,
+    *,
+    resume: bool,
+    jobs: int,
+    started: Callable[[float, float], None],
+    done: Callable[[str, float], None],
+) -> tuple[Observation, ...]:
+    """Return the observations of the study's plan, in the plan's order, from the folder `path` or made now and kept there.
+
+    `started` and `done` hear of costs: of the whole plan and of what was there before, then of each trial. Raises UsageError where the
+    folder cannot be gone on with (see `Journal`).
+    """
+    plan = found.plan(scale)
+    header = Header(study=found.name, common=plan.common, torch=str(torch.__version__), machine=str(machine_record()["cpu_model"]))
+    with Journal(path, header, resume=resume) as journal:
+        waiting = [trial for trial in plan.trials if trial.key not in journal.done]
+        costs = {trial.key: trial.cost for trial in plan.trials}
+        started(sum(costs.values()), sum(costs.values()) - sum(trial.cost for trial in waiting))
+        for observation in observe_all(found, waiting, plan.common, jobs=jobs):
+            journal.append(observation)
+            done(observation.key, costs[observation.key])
+        return tuple(journal.done[trial.key] for trial in plan.trials)

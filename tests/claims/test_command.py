@@ -1,0 +1,57 @@
+"""`normbench claims` from the outside."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from normbench.claims.published import claims
+from normbench.cli import app
+from normbench.errors import UsageError
+
+
+def invoked(*arguments):
+    return CliRunner().invoke(app, ["claims", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_list_names_every_claim_and_evaluates_none():
+    rows = json.loads(invoked("--list", "--json").stdout)
+    assert [row["id"] for row in rows] == [one.id for one in claims()]
+
+
+def test_claims_are_evaluated_and_written(tmp_path):
+    done = invoked(
+        "--id",
+        "rmsnorm-parameters-halve,guide-code-equals-formula,toy-20-no-norm-nan-at-300",
+        "--studies",
+        tmp_path,
+        "--out",
+        tmp_path / "page",
+        "--json",
+    )
+    found = json.loads(done.stdout)
+    assert found["counts"] == {"exact": 1, "wrong": 1, "no verdict": 1}
+    first = found["claims"][0]
+    assert (first["verdict"], first["published"]["layer_norm"], first["found"]["layer_norm"]["estimate"]) == ("exact", 2048, 2048)
+    assert found["claims"][2]["reason"].startswith("waits for the study")
+    assert (tmp_path / "page" / "claims.md").read_text().startswith("# Published claims")
+
+
+def test_table_ends_with_the_counts():
+    assert "1 exact" in invoked("--id", "exit-norm-pre-ln").stdout
+
+
+def test_words_that_name_no_claim_are_refused():
+    with pytest.raises(UsageError, match="'no-such' is unknown"):
+        invoked("--id", "no-such")
+    with pytest.raises(UsageError, match="known are"):
+        invoked("--tier", "no-such")
+    with pytest.raises(UsageError, match="no claim is left"):
+        invoked("--id", "exit-norm-pre-ln", "--tier", "op")
+
+
+def test_help_is_instant_and_says_what_it_does(normbench):
+    done = normbench("claims", "--help", check=True)
+    assert "Hold published claims" in done.stdout

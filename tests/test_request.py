@@ -1,0 +1,65 @@
+"""From words to cases: what means nothing in a tier is refused, and what takes turns is together."""
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from normbench.choices import Choices
+from normbench.errors import UsageError
+from normbench.request import Request, make_request
+
+MODEL = Choices(tier="model", network="cnn,gru", provider="aten,eager", threads=1)
+
+
+def request(choices=MODEL, **changes):
+    return make_request(dataclasses.replace(choices, **changes), command=[])
+
+
+def test_the_model_tier_is_every_network_and_pass_with_both_norms_in_turns():
+    groups = request().groups()
+    assert [group.case.company for group in groups] == [
+        "model/cnn-tiny/norm/forward/2x3x32x32/float32",
+        "model/cnn-tiny/norm/forward_backward/2x3x32x32/float32",
+        "model/gru-tiny/norm/forward/8x16/float32",
+        "model/gru-tiny/norm/forward_backward/8x16/float32",
+    ]
+    assert {group.names for group in groups} == {("layer_norm:aten", "layer_norm:eager", "rms_norm:aten", "rms_norm:eager")}
+
+
+def test_without_names_all_networks_are_asked_for():
+    from normbench.models.networks import networks
+
+    assert {case.network for case in request(network="", norm="rms_norm").cases} == {one.name for one in networks()}
+
+
+def test_ids_of_both_tiers_may_be_asked_for():
+    ids = ["model/cnn-tiny/rms_norm/forward/2x3x32x32/float32", "op/rms_norm/forward/8x64/float32"]
+    assert [case.id for case in request(Choices(case=",".join(ids), threads=1)).cases] == ids
+
+
+def test_a_stored_request_is_read_again():
+    for made in (request(), request(Choices(grid="8x64", threads=1))):
+        assert msgspec.convert(msgspec.to_builtins(made), Request) == made
+        assert msgspec.json.decode(msgspec.json.encode(made), type=Request) == made
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"tier": "modle"}, "tier 'modle' is unknown"),
+        ({"tier": "throughput"}, "nothing is measured in the throughput tier"),
+        ({"network": "gpt5"}, "network 'gpt5' is unknown; known are gpt2"),
+        ({"preset": "huge"}, "'huge'"),
+        ({"norm": "add_rms_norm"}, "norm 'add_rms_norm' is unknown"),
+        ({"pass_": "backward"}, "'backward' is not measured of a network"),
+        ({"grid": "quick"}, "grid 'quick' means nothing in the model tier"),
+        ({"weight_dtype": "float32"}, "weight-dtype 'float32' means nothing in the model tier"),
+        ({"tier": "op"}, "network 'cnn,gru' means nothing in the op tier"),
+        ({"case": "model/cnn-tiny/rms_norm/forward/4x3x32x32/float32"}, "cnn-tiny has the size 2x3x32x32, not 4x3x32x32"),
+        ({"case": "model/gpt5-tiny/rms_norm/forward/2x64/float32"}, "network 'gpt5' is unknown"),
+    ],
+)
+def test_what_can_never_work_is_refused_with_the_word_at_fault(changes, fault):
+    with pytest.raises(UsageError, match=fault):
+        request(**changes)
