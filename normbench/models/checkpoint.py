@@ -31,7 +31,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             _require_safetensors(path)
             from safetensors.torch import load_file
 
-            return load_file(path)
+            tensors: dict[str, Tensor] = load_file(path)
+            return tensors
         found = torch.load(path, map_location="cpu", weights_only=True)
     except UsageError:
         raise
