@@ -27,8 +27,7 @@ def claims(
     listed: Annotated[bool, typer.Option("--list", help="List the claims and evaluate none.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hold published claims on LayerNorm and RMSNorm against this machine: exact, wrong, reproduced, not reproduced, "
-    "opposite, and so on."""
+    """Hold published claims on LayerNorm and RMSNorm against this machine, each with its scope and one verdict."""
     from rich.console import Console
 
     from ..claims.context import Context
