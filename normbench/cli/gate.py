@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..gate.outcome import Outcome
     from ..gate.trees import Tree
 
-__all__ = ["gate"]
+__all__ = ["conditions_of", "gate"]
 
 
 def gate(
@@ -91,7 +91,7 @@ def gate(
             head=trees[1],
             candidates=candidates(chosen, specs),
             controls=controls(),
-            conditions=_conditions(device, threads),
+            conditions=conditions_of(device, threads),
             policy=policy,
             budget_s=budget_s,
             seed=seed,
@@ -152,7 +152,8 @@ def _trees(base: str, base_dir: Path | None, head: Path) -> Iterator[tuple[Tree,
         yield tree, tree
 
 
-def _conditions(device: str, threads: int) -> Any:
+def conditions_of(device: str, threads: int) -> Any:
+    """Return the conditions of a gate's blocks. Raises UsageError for a device that is none, or several."""
     from ..case import Conditions
     from ..request import one_device_name
 

@@ -12,6 +12,7 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
+from .gate import conditions_of
 from .show import EXIT_INTERRUPTED, AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def validate(
         slowdowns=tuple(share(f"{part.strip().removesuffix('%')}%", "inject") for part in split(inject)),
         runs=runs,
         policy=_policy(margin, error_rate),
-        conditions=_conditions(device, threads),
+        conditions=conditions_of(device, threads),
         budget_s=seconds(budget, "budget"),
         seed=seed,
     )
@@ -87,13 +88,6 @@ def _policy(margin: str, error_rate: str) -> Any:
     from ..gate.words import share
 
     return Policy(margin=share(margin, "margin"), error_rate=share(error_rate, "error-rate"))
-
-
-def _conditions(device: str, threads: int) -> Any:
-    from ..case import Conditions
-    from ..request import one_device_name
-
-    return Conditions(device=one_device_name(device), threads=threads)
 
 
 def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subject, ...]:
