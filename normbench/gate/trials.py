@@ -19,7 +19,7 @@ from ..files import explained, make_directory, write_all, write_atomically
 from .archive import Archive, read_blocks
 from .conduct import Observer, Question, conduct
 from .injection import Size, extra_turns, measure_sizes, subject_spec, write_subjects
-from .outcome import ExitCode, Outcome
+from .outcome import ExitCode, Outcome, RunEnd
 from .peers import calls
 from .policy import Policy
 from .process import CONTROL, Candidate
@@ -144,6 +144,9 @@ def validate(
     for number, (slowdown, slowed) in enumerate(trials.order()):
         with _trees(trials, sizes, slowdown, slowed) as (base, head, true):
             trial, outcome = _run(trials, number, base, head, path=path, watched=watched, asked=slowdown, true=true, slowed=slowed)
+        if outcome.end is RunEnd.INTERRUPTED:
+            # What was cut short found nothing and missed nothing.
+            raise KeyboardInterrupt
         with explained(f"{path / _TRIALS} cannot be written"), (path / _TRIALS).open("ab") as file:
             write_all(file.fileno(), msgspec.json.encode(trial) + b"\n")
         observer(trial, outcome)

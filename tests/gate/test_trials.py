@@ -10,9 +10,10 @@ import pytest
 
 from normbench.case import Case, Conditions
 from normbench.errors import UsageError
+from normbench.gate import trials as running
 from normbench.gate.archive import Archive
 from normbench.gate.decide import Verdict
-from normbench.gate.outcome import ExitCode
+from normbench.gate.outcome import ExitCode, Outcome, RunEnd
 from normbench.gate.peers import Call, Rule
 from normbench.gate.policy import Policy
 from normbench.gate.standing import BlockSamples
@@ -27,6 +28,7 @@ from normbench.gate.trials import (
     merged,
     peer_samples,
     read_validation,
+    validate,
 )
 from normbench.gate.validation import GateRun
 
@@ -155,3 +157,20 @@ def test_other_tools_judge_samples_that_took_turns_and_samples_of_processes_one_
     rule = Rule.PYTEST_BENCHMARK_MEDIAN
     assert {(one.run, one.calls[rule]) for one in found if one.manner == INTERLEAVED} == {(0, Call.GREEN), (1, Call.GREEN)}
     assert {(one.run, one.calls[rule]) for one in found if one.manner == SEQUENTIAL} == {(1, Call.RED)}
+
+
+def test_run_that_ctrl_c_cut_short_is_no_trial_and_ends_the_validation(tmp_path, monkeypatch):
+    cut = Outcome(sentence="", exit_code=ExitCode.INVALID, end=RunEnd.INTERRUPTED, policy=Policy(), cases=(), controls=())
+    monkeypatch.setattr(running, "_run", lambda *args, **options: (trial("a"), cut))
+    with pytest.raises(KeyboardInterrupt):
+        validate(
+            trials(slowdowns=(0.0,)),
+            root=tmp_path,
+            command=(),
+            machine={},
+            versions={},
+            observer=lambda *told: pytest.fail(f"told of {told}"),
+            watched=lambda question: None,
+        )
+    (kept,) = tmp_path.iterdir()
+    assert read_validation(kept).trials == ()
