@@ -16,11 +16,12 @@ from ..errors import UsageError
 from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
+    from ..case import Conditions
     from ..gate.conduct import Observer, Question
     from ..gate.outcome import Outcome
     from ..gate.trees import Tree
 
-__all__ = ["conditions_of", "gate"]
+__all__ = ["conditions_of", "gate", "place_of"]
 
 
 def gate(
@@ -108,7 +109,7 @@ def gate(
                     outcome, question.candidates, question.setup, base_python=interpreter, log=question.log, observe=observer.step
                 )
                 archive.conclude(outcome)
-    text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=_place(machine, question))
+    text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=place_of(machine, question.conditions))
     if markdown is not None:
         markdown.write_text(text)
     if as_json:
@@ -160,8 +161,9 @@ def conditions_of(device: str, threads: int) -> Any:
     return Conditions(device=one_device_name(device), threads=threads)
 
 
-def _place(machine: dict[str, Any], question: Question) -> str:
-    return f"{machine['cpu_model']} with {machine['cores']} cores, {question.conditions.id}"
+def place_of(machine: dict[str, Any], conditions: Conditions) -> str:
+    """Return where and how blocks were taken, in words."""
+    return f"{machine['cpu_model']} with {machine['cores']} cores, {conditions.id}"
 
 
 @contextmanager

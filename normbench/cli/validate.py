@@ -12,7 +12,7 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
-from .gate import conditions_of
+from .gate import conditions_of, place_of
 from .show import EXIT_INTERRUPTED, AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _report(validation: Validation, markdown: Path | None, as_json: bool) -> Non
         raise UsageError(f"{', '.join(map(str, validation.paths))}: no run was finished, there is nothing to report")
     about = validation.about
     found = analysed([one.run for one in validation.trials], [one.exit_code for one in validation.trials], peer_samples(validation), seed=0)
-    place = f"{about.machine['cpu_model']} with {about.machine['cores']} cores, {about.conditions.id}"
+    place = place_of(about.machine, about.conditions)
     if markdown is not None:
         markdown.write_text(as_markdown(found, title="The gate, validated", place=place))
         markdown.with_suffix(".png").write_bytes(figure(found, place))
