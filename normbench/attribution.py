@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from .case import Conditions, Norm
+from .case import Case, Conditions, Norm
 from .estimate import Estimate
 from .model_case import ModelCase
 from .record import NO_NORM, NORM_CALLS, Measurement, Record, Role
@@ -79,9 +79,11 @@ def attribute(results: Iterable[Result]) -> list[Attribution]:
         record = one.record
         if one.time is None:
             continue
-        if not isinstance(record.case, ModelCase):
+        if isinstance(record.case, Case):
             alone[record.case_id, record.conditions, record.provider, record.place] = one
-        elif record.role is Role.PROVIDER:
+        if not isinstance(record.case, ModelCase):
+            continue
+        if record.role is Role.PROVIDER:
             groups.setdefault(record.group, {})[record.case.norm, record.provider] = one
         elif record.provider == NO_NORM:
             controls[record.group] = record
@@ -89,8 +91,9 @@ def attribute(results: Iterable[Result]) -> list[Attribution]:
 
 
 def norms_of_networks(results: Iterable[Result]) -> set[str]:
-    """Return the ids of the op tier's cases that networks of a run call: they were measured for the networks' sake."""
-    return {case_id for one in results for case_id in one.record.settings.get(NORM_CALLS) or ()}
+    """Return the ids of the op tier's cases that networks of the model tier call: they were measured for the networks' sake."""
+    networks = (one.record for one in results if isinstance(one.record.case, ModelCase))
+    return {case_id for record in networks for case_id in record.settings.get(NORM_CALLS) or ()}
 
 
 _Alone = dict[tuple[str, Conditions, str, tuple[str, str]], Result]

@@ -14,8 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from .errors import UsageError
+from .metric import TIME, Metric
 
-__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Pass", "Tier", "member"]
+__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Parallel", "Pass", "Tier", "member"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -171,6 +172,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}, 
         return Tier.OP
 
     @property
+    def metric(self) -> Metric:
+        return TIME
+
+    @property
     def company(self) -> str:
         """Return what the cases share that take turns with each other: providers of one case do, of different cases do not."""
         return self.id
@@ -265,15 +270,31 @@ def _parse_option(part: str, text: str) -> tuple[str, object]:
     raise UsageError(f"case id {text!r}: {part!r} is not a known part")
 
 
+class Parallel(StrEnum):
+    """Say how processes train one network together: each holds all of it (DDP), or a shard of every parameter (FSDP)."""
+
+    DDP = "ddp"
+    FSDP = "fsdp"
+
+
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """Say where and how a case is run. Records that differ in any field are never compared."""
+    """Say where and how a case is run. Records that differ in any field are never compared.
+
+    Of several `processes`, which train together as `parallel` says, each has `threads` and takes a case of its own: the size of a
+    case is that of one process.
+    """
 
     device: str
     threads: int
     cache: Cache = Cache.WARM
     pages: Pages = Pages.REUSED
+    processes: int = 1
+    parallel: Parallel | None = None
 
     @property
     def id(self) -> str:
-        """Return the id, e.g. `cpu/2t/warm/reused`."""
-        return f"{self.device}/{self.threads}t/{self.cache.value}/{self.pages.value}"
+        """Return the id, e.g. `cpu/2t/warm/reused`, or `cpu/1t/warm/reused/2p-ddp` of two processes."""
+        alone = f"{self.device}/{self.threads}t/{self.cache.value}/{self.pages.value}"
+        if self.processes == 1 and self.parallel is None:
+            return alone
+        return f"{alone}/{self.processes}p" + (f"-{self.parallel.value}" if self.parallel is not None else "")

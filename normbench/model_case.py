@@ -9,6 +9,7 @@ import msgspec
 
 from .case import DType, Norm, Pass, Tier, member
 from .errors import UsageError
+from .metric import TIME, Metric
 
 __all__ = ["MODEL_PASSES", "ModelCase"]
 
@@ -56,6 +57,10 @@ class ModelCase(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pas
     @property
     def tier(self) -> Tier:
         return Tier.MODEL
+
+    @property
+    def metric(self) -> Metric:
+        return TIME
 
     @property
     def company(self) -> str:

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["REPLAY", "ReplayTimer"]
 
 _EXIT_USAGE = 4
-_FIXTURES = {"op": ("normbench_group", "normbench_provider"), "model": ("normbench_network", "normbench_arm")}
+_KINDS: dict[str, Callable[[str], Any]] = dict.fromkeys(
+    ("threads", "seed", "tokens", "accumulation", "nproc", "global_batch"), int
+) | dict.fromkeys(("budget", "sustain", "timeout"), float)
+"""What the words of options other than text are turned into."""
+_FIXTURES = {
+    "op": ("normbench_group", "normbench_provider"),
+    "model": ("normbench_network", "normbench_arm"),
+    "throughput": ("normbench_workload", "normbench_workload_arm"),
+}
 """What the test of a tier's suite asks for: a group, and the name of one of its arms."""
 
 
@@ -59,7 +67,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         if name == "resume":
             group.addoption("--nb-resume", dest="nb_resume", nargs="?", const="latest", default=None, help=HELP[name], metavar="RUN")
             continue
-        kind: Callable[[str], Any] = int if name in ("threads", "seed") else float if name == "budget" else str
+        if isinstance(default, bool):
+            group.addoption(f"--nb-{option_name(name)}", dest=f"nb_{name}", action="store_true", default=default, help=HELP[name])
+            continue
+        kind = _KINDS.get(name, str)
         group.addoption(f"--nb-{option_name(name)}", dest=f"nb_{name}", type=kind, default=default, help=HELP[name])
 
 

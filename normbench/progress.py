@@ -11,8 +11,9 @@ from rich.progress import Progress as Bar
 
 from .measure.group import Group
 from .measure.measurer import Live
+from .metric import Better, Metric
 from .record import Record, Role, Status
-from .report.units import duration
+from .report.units import duration, number
 from .stats import time_interval
 
 __all__ = ["Progress"]
@@ -57,7 +58,8 @@ class Progress:
         self._describe(f"{group.case.company}: checking against float64")
 
     def block_done(self, live: Live) -> None:
-        figures = "  ".join(f"{name} {duration(seconds)}" for name, seconds in live.time_s.items())
+        metric = live.group.case.metric
+        figures = "  ".join(f"{name} {_value_text(metric, seconds)}" for name, seconds in live.time_s.items())
         self._parts[live.group.id] = live.share
         self._describe(f"{live.group.case.company}: process {live.blocks}, {live.spent_s:.0f} s  {figures}")
 
@@ -70,7 +72,7 @@ class Progress:
             if record.measurement is not None and record.status is Status.OK:
                 interval = time_interval(record.measurement)
                 width = f" ±{interval.half_width * 100:.1f} %" if interval.half_width is not None else ""
-                parts.append(f"{name} {duration(interval.estimate)}{width}")
+                parts.append(f"{name} {_value_text(record.metric, interval.estimate)}{width}")
             else:
                 parts.append(f"{name} {record.status.value}")
         self._console.print(f"{group.id}  " + "  ".join(parts), soft_wrap=True)
@@ -83,3 +85,8 @@ class Progress:
             # A group that is decided counts in full; one whose budget is spent is not decided yet.
             completed = self._done + 0.95 * sum(self._parts.values())
             self._bar.update(self._task, description=text, completed=completed)
+
+
+def _value_text(metric: Metric, time_s: float) -> str:
+    """Return what a call of so many seconds comes to, e.g. `12.3 µs` or `5210 tokens/s`."""
+    return duration(time_s) if metric.better is Better.LESS else f"{number(metric.value(time_s))} {metric.unit}"

@@ -12,6 +12,7 @@ import msgspec
 from .case import Conditions
 from .definition import Definition
 from .errors import NormbenchError
+from .metric import TIME, Metric
 from .tiers import AnyCase
 
 __all__ = [
@@ -25,10 +26,12 @@ __all__ = [
     "Departure",
     "Measurement",
     "Memory",
+    "Ranks",
     "Record",
     "Role",
     "Status",
     "StopReason",
+    "Sustained",
     "decode_record",
     "encode_record",
 ]
@@ -145,9 +148,41 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     stop: StopReason
 
 
+class Sustained(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold what one arm did when it was called again and again by itself for a while: what it cost, and how the device bore it.
+
+    `calls` were made in `duration_s` seconds. `energy_j` is the difference of the counter named by `energy_source`, whatever else drew
+    power meanwhile. `series` has, by name, one value per moment in `at_s` (seconds since the start), null where nothing could be read
+    then: `calls` made so far, `clock_mhz` (of the GPU, or the median of the cores), `temperature_c`, `power_w`. A figure that is null
+    everywhere is left out and has its reason in `reasons`, `energy_j` among them. `throttled` says why the device slowed itself down.
+    """
+
+    duration_s: float
+    calls: int
+    energy_j: float | None = None
+    energy_source: str | None = None
+    at_s: tuple[float, ...] = ()
+    series: dict[str, tuple[float | None, ...]] = {}
+    throttled: str | None = None
+    reasons: dict[str, str] = {}
+
+
+class Ranks(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold what processes took that trained together: each by itself, and one of them alone.
+
+    `each` has a measurement per rank, in step with the record's own, which holds the slowest rank of every sample. `alone` took turns
+    with them: rank 0 training the same batch of one rank, without the others. `cores` is what all ranks together could use.
+    """
+
+    each: tuple[Measurement, ...]
+    alone: Measurement
+    cores: int
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Hold everything known of one (case, conditions, provider).
 
+    `metric` says what it is judged by and which way that is good; `sustained` is there for a rate, `ranks` for several processes.
     `group` is shared by the records that took turns with each other; only those have a ratio of per-repetition medians.
     `first_call_s` is the cost of the first call: compilation included, never part of a sample. `settings` are what was changed for
     this provider to be timed (`donated_buffer`, `grad_mode`); `device_state` holds clocks, power and energy, null fields with reasons.
@@ -166,11 +201,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     started_at: str
     seed: int
+    metric: Metric = TIME
     first_call_s: float | None = None
     accuracy: tuple[Accuracy, ...] | None = None
     departure: Departure | None = None
     memory: Memory | None = None
     measurement: Measurement | None = None
+    sustained: Sustained | None = None
+    ranks: Ranks | None = None
     settings: dict[str, Any] = {}
     device_state: dict[str, Any] | None = None
     machine: str = ""

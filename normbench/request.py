@@ -8,21 +8,21 @@ from typing import TypeVar
 
 import msgspec
 
-from .case import Cache, Case, Conditions, Pages, Tier, member
-from .choices import DEFAULTS, Choices, fields, option_name
+from .case import Cache, Conditions, Pages, Parallel, member
+from .choices import Choices, fields, split
+from .distributed.global_batch import refuse_processes
 from .errors import UsageError
 from .fleet.shard import Shard, units_of
-from .grids import expand
-from .grids import grid as find_grid
 from .measure.group import Group
 from .measure.pages import page_control_reason
 from .measure.plan import Plan
 from .measure.threads import available_cores, validate_threads
-from .model_case import ModelCase
+from .selection import select_cases
 from .store import DEFAULT_ROOT, LATEST, read_run
-from .tiers import AnyCase, parse_case
+from .throughput_case import ThroughputCase
+from .tiers import AnyCase
 
-__all__ = ["Request", "cases_by_id", "make_cases", "make_request", "one_device_name", "split"]
+__all__ = ["Request", "make_request", "one_device_name"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -37,6 +37,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     caches: tuple[Cache, ...] = (Cache.WARM,)
     pages: tuple[Pages, ...] = (Pages.REUSED,)
+    processes: int = 1
+    parallel: Parallel | None = None
     plan: Plan = Plan()
     command: tuple[str, ...] = ()
     root: str = str(DEFAULT_ROOT)
@@ -53,6 +55,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if len(set(self.providers)) != len(self.providers):
             raise UsageError(f"providers {', '.join(self.providers)} name one twice")
         validate_threads(self.threads)
+        if self.processes != 1:
+            refuse_processes(self.processes, self.cases, device=self.device, caches=self.caches, pages=self.pages)
         if self.device == "cpu" and (reason := page_control_reason()) and Pages.FRESH in self.pages:
             raise UsageError(f"pages 'fresh' cannot be had here: {reason}")
         if self.device.startswith("cuda") and Pages.FRESH in self.pages:
@@ -64,7 +68,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def conditions(self) -> list[Conditions]:
         """Return every combination of cache and page state asked for."""
         return [
-            Conditions(device=self.device, threads=self.threads, cache=cache, pages=pages) for cache in self.caches for pages in self.pages
+            Conditions(device=self.device, threads=self.threads, cache=cache, pages=pages, processes=self.processes, parallel=self.parallel)
+            for cache in self.caches
+            for pages in self.pages
         ]
 
     def groups(self) -> list[Group]:
@@ -74,16 +80,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             companies.setdefault(case.company, []).append(case)
         groups = [Group.of(cases, conditions, self.providers) for cases in companies.values() for conditions in self.conditions()]
         return groups if self.shard is None else self.shard.pick(groups)
-
-
-def split(text: str) -> list[str]:
-    """Return the non-empty, stripped parts of a comma-separated list."""
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def cases_by_id(text: str) -> tuple[Case, ...]:
-    """Return the cases of the op tier of comma-separated ids, each once. Raises UsageError for one that is none."""
-    return tuple(dict.fromkeys(Case.from_id(part) for part in split(text)))
 
 
 def one_device_name(device: str) -> str:
@@ -101,72 +97,6 @@ def _members(kind: type[_E], text: str, option: str) -> tuple[_E, ...]:
     return tuple(dict.fromkeys(kind(word) for word in split(text)))
 
 
-def make_cases(choices: Choices) -> tuple[tuple[Case, ...], str]:
-    """Return the cases of the op tier that the words ask for and a label for the run.
-
-    Raises UsageError naming the first word that does not fit.
-    """
-    if choices.case:
-        return cases_by_id(choices.case), "cases"
-    _refuse_words(choices, Tier.OP, ("network", "preset"))
-    chosen = find_grid(choices.grid)
-    cases = expand(
-        chosen,
-        norms=split(choices.norm),
-        passes=split(choices.pass_),
-        dtypes=split(choices.dtype),
-        weight_dtype=choices.weight_dtype or None,
-    )
-    return tuple(cases), chosen.name
-
-
-def _cases_of_any_tier(choices: Choices) -> tuple[tuple[AnyCase, ...], str]:
-    """Return the cases that the words ask for and a label for the run. Raises UsageError naming the first word that does not fit."""
-    if choices.case:
-        return tuple(dict.fromkeys(_known(parse_case(part)) for part in split(choices.case))), "cases"
-    tier = member(Tier, choices.tier, "tier")
-    if tier is Tier.MODEL:
-        return _model_cases(choices), f"model-{choices.preset}"
-    if tier is not Tier.OP:
-        raise UsageError(f"nothing is measured in the {tier.value} tier by this version; known are op, model")
-    return make_cases(choices)
-
-
-def _refuse_words(choices: Choices, tier: Tier, names: tuple[str, ...]) -> None:
-    """Raise UsageError for words that mean nothing in a tier."""
-    for name in names:
-        if (typed := getattr(choices, name)) != getattr(DEFAULTS, name):
-            raise UsageError(f"{option_name(name)} {typed!r} means nothing in the {tier.value} tier: leave it out or choose another tier")
-
-
-def _model_cases(choices: Choices) -> tuple[ModelCase, ...]:
-    """Return the cases of networks: for each network each dtype, for each dtype each pass, for each pass each norm."""
-    # PyTorch is imported for it, which no other tier needs here.
-    from .models.networks import network, networks
-
-    _refuse_words(choices, Tier.MODEL, ("grid", "weight_dtype"))
-    chosen = [network(name) for name in split(choices.network)] if choices.network else networks()
-    return tuple(
-        dict.fromkeys(
-            ModelCase.make(found.name, choices.preset, norm, pass_, found.size(choices.preset), dtype)
-            for found in chosen
-            for dtype in split(choices.dtype)
-            for pass_ in split(choices.pass_)
-            for norm in split(choices.norm)
-        )
-    )
-
-
-def _known(case: AnyCase) -> AnyCase:
-    """Return a case. Raises UsageError for a network that is not there, or not of that size."""
-    if isinstance(case, ModelCase):
-        from .models.networks import network
-
-        if (size := network(case.network).size(case.preset)) != case.size:
-            raise UsageError(f"case id {case.id!r}: {case.label} has the size {'x'.join(map(str, size))}, not {case.shape_label}")
-    return case
-
-
 def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | None = None) -> Request:
     """Return the Request that the words ask for, or the one that a run to be resumed was made from; `shard` is the part to take.
 
@@ -180,16 +110,23 @@ def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | Non
     if stored is not None and not typed:
         request = stored
     else:
-        cases, label = _cases_of_any_tier(choices)
+        cases, label = select_cases(choices)
         request = Request(
             label=label,
             cases=cases,
             providers=tuple(split(choices.provider)),
             device=one_device_name(choices.device),
-            threads=choices.threads if choices.threads is not None else available_cores(),
+            threads=choices.threads if choices.threads is not None else max(1, available_cores() // max(1, choices.nproc)),
             caches=_members(Cache, choices.cache, "cache"),
             pages=_members(Pages, choices.pages, "pages"),
-            plan=Plan(budget_s=choices.budget, seed=choices.seed),
+            processes=choices.nproc,
+            parallel=member(Parallel, choices.parallel, "parallel") if choices.nproc > 1 else None,
+            plan=Plan(
+                budget_s=choices.budget,
+                timeout_s=choices.timeout,
+                sustain_s=choices.sustain if any(isinstance(case, ThroughputCase) for case in cases) else 0.0,
+                seed=choices.seed,
+            ),
             command=tuple(command),
             root=choices.out,
             resume=choices.resume,

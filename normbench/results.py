@@ -1,4 +1,4 @@
-"""What a record says beside the others of its group: time, speed-up, bandwidth, share of allocation. Pure.
+"""What a record says beside the others of its group: time or rate, speed-up, bandwidth, share of allocation. Pure.
 
 Ratios are taken only between records that took turns (one `group`). What cannot be said is null, and says why.
 """
@@ -11,6 +11,8 @@ from math import inf, isfinite
 import msgspec
 
 from .case import Case, Conditions
+from .metric import Better
+from .rates import metric_interval
 from .record import ALLOCATE, COPY, Accuracy, Measurement, Record, Role
 from .stats import Interval, pooled_samples, ratio_interval, time_interval
 from .traffic import bytes_moved
@@ -25,6 +27,7 @@ ANOTHER_FORMULA = "another formula"
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Hold the figures derived from one record. Times in seconds, bandwidths in 1e9 bytes per second, shares as fractions.
 
+    `speedup` is how many times as fast as the baseline it is: of a rate, how many times as much of it it has.
     `problem` says why a measured record has no time, `speedup_missing` why there is no speed-up. `copy_share` is the bandwidth
     over that of the copy in the same group; `allocation_share` the time to allocate the outputs over the time of the call.
     """
@@ -46,6 +49,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """Return the case, which must be of the op tier."""
         assert isinstance(self.record.case, Case), self.record.key
         return self.record.case
+
+    @property
+    def rate(self) -> Interval | None:
+        """Return what the record is judged by where more of it is better, in tokens per second; None for one judged by its time."""
+        metric = self.record.metric
+        return metric_interval(metric, self.time) if self.time is not None and metric.better is Better.MORE else None
 
     @property
     def processes(self) -> int | None:

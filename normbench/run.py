@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from .model_case import ModelCase
 from .record import Record, Role, Status
 from .request import Request
 from .store import RunWriter, read_run
+from .throughput_case import ThroughputCase
 
 __all__ = ["Observer", "Runner", "SilentObserver", "add_norms", "create_run", "execute", "is_sound", "unmeasured_records"]
 
@@ -28,6 +29,10 @@ blocks of undecided groups, a minute's worth or so with eight."""
 
 NORM_SHARE = 0.25
 """Part of the budget that each norm of a network gets, alone: its calls take microseconds, and there are many such cases."""
+
+
+OpenMeasurer = Callable[..., Measurer]
+"""Takes what `Measurer` takes."""
 
 
 class Observer(Protocol):
@@ -62,11 +67,21 @@ class Runner:
     UsageError on entry for input that cannot work, before a run is created.
     """
 
-    def __init__(self, request: Request, observer: Observer | None = None, *, groups: Sequence[Group] | None = None) -> None:
-        """Prepare to measure `groups`, which default to everything the request asks for."""
+    def __init__(
+        self,
+        request: Request,
+        observer: Observer | None = None,
+        *,
+        groups: Sequence[Group] | None = None,
+        measurer: OpenMeasurer = Measurer,
+    ) -> None:
+        """Prepare to measure `groups`, which default to everything the request asks for, by what `measurer` opens."""
         self._request = request
         self._observer = observer or SilentObserver()
         request.validate()
+        if request.processes > 1 and measurer is Measurer:
+            raise UsageError(f"{request.processes} processes are measured by `normbench run --nproc` and torchrun alone: leave nproc out")
+        self._open_measurer = measurer
         self.groups = list(groups) if groups is not None else request.groups()
         self._beside: dict[str, list[Group]] = {}
         self._records: dict[str, Record] = {}
@@ -74,7 +89,7 @@ class Runner:
     def __enter__(self) -> Runner:
         request = self._request
         log = _log_path(Path(request.root))
-        self._measurer = Measurer(request.providers, device=request.device, plan=request.plan, log=log)
+        self._measurer = self._open_measurer(request.providers, device=request.device, plan=request.plan, log=log)
         try:
             self._add_norms_of_networks()
             self._writer = self._open_run(self._measurer.device)
@@ -87,6 +102,7 @@ class Runner:
 
     def _add_norms_of_networks(self) -> None:
         """Plan the op tier's cases of every network's norms behind that network: what is saved alone, beside what is saved in it."""
+        self._measurer.load_networks(arm.case for group in self.groups for arm in group.arms if isinstance(arm.case, ThroughputCase))
         cases = list(dict.fromkeys(arm.case for group in self.groups for arm in group.arms if isinstance(arm.case, ModelCase)))
         if not cases:
             return
@@ -222,12 +238,12 @@ def _log_path(root: Path) -> Path:
     return path
 
 
-def execute(request: Request, observer: Observer | None = None) -> tuple[Path, bool]:
+def execute(request: Request, observer: Observer | None = None, *, measurer: OpenMeasurer = Measurer) -> tuple[Path, bool]:
     """Run a request to its end and return the run's directory and whether every record was measured or lawfully not.
 
     Raises KeyboardInterrupt after everything measured was kept.
     """
-    with Runner(request, observer) as runner:
+    with Runner(request, observer, measurer=measurer) as runner:
         records = [record for group in runner.groups for record in runner.measure(group)]
         path = runner.run_path
     return path, all(map(is_sound, records))

@@ -28,16 +28,19 @@ PURE = {
     "grids",
     "kernels.launch",
     "measure.plan",
+    "metric",
     "model_case",
+    "rates",
     "record",
     "results",
     "stats",
+    "throughput_case",
     "tiers",
     "traffic",
 }
 PURE |= {f"inspection.{name}" for name in ("budget", "devices", "difference", "figures", "machine_code", "ptx", "scope", "tables")}
 PURE |= {"checkup.pairs", "checkup.plan", "checkup.verdict"}
-PURE |= {"comparison.difference", "comparison.drift"}
+PURE |= {"comparison.difference", "comparison.drift", "distributed.global_batch", "sweep.entry", "sweep.search"}
 PURE |= {f"kernels.tuning.{name}" for name in ("candidates", "devices", "model", "ranking", "tables")}
 PURE |= {f"profile.{name}" for name in ("costs", "events", "kinds", "parts", "summary")}
 PURE |= {f"gate.{name}" for name in ("decide", "flips", "outcome", "peers", "policy", "simulation", "validation")}
@@ -54,11 +57,14 @@ CLOCKS = {
     "measure.group": "stamps records with the date",
     "measure.load": "relates the CPU time of others to the time that passed",
     "measure.power": "relates energy to the time that passed",
+    "measure.sustain": "counts the seconds that an arm is called for",
+    "measure.watch": "says when each moment was",
     "measure.coverage": "tells how long the study runs",
     "measure.overhead": "times empty calls the way other tools do",
     "gate.conduct": "counts the budget",
     "gate.archive": "names gate runs with the date",
     "gate.two_processes": "stamps blocks with the time of day",
+    "distributed.measurer": "counts the budget; stamps blocks with the time of day",
     "fleet.ray_cluster": "gives a node's task a deadline",
     "fleet.scaling": "tells how long running beyond one process takes",
     "gate.trials": "names validations and stamps their runs with the date",
@@ -185,7 +191,8 @@ def test_imports_point_down(rule, whoever, never):
 
 @pytest.mark.parametrize("top", ["cli", "plugin"])
 def test_nobody_imports_the_top(top):
-    outside = [name for name in MODULES if name.partition(".")[0] != top]
+    # throughput is a command too: what torchrun starts.
+    outside = [name for name in MODULES if name.partition(".")[0] not in (top, "throughput")]
     assert outside
     assert [name for name in outside if any(used.partition(".")[0] == top for used in relative_imports(name))] == []
 
@@ -195,9 +202,9 @@ def test_whoever_reads_a_clock_says_what_for():
 
 
 def test_date_is_not_used_to_measure():
-    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time. The gate counts its budget, and a fleet
-    # the time that a lost node may keep it waiting, and what running there costs.
-    counting = {"gate.conduct", "fleet.ray_cluster", "fleet.scaling"}
+    # Outside the engine there is the date only: no perf_counter, no monotonic, no time.time. The gate counts its budget, as several
+    # processes that train do, and a fleet the time that a lost node may keep it waiting, and what running there costs.
+    counting = {"distributed.measurer", "gate.conduct", "fleet.ray_cluster", "fleet.scaling"}
     assert {name for name in MODULES if "time" in absolute_imports(name) and not name.startswith("measure.")} == counting
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 import synthetic
+import throughput_runs
 
 from normbench.attribution import attribute, norms_of_networks
-from normbench.record import Status
+from normbench.record import NORM_CALLS, Status
 from normbench.results import derive_results
 
 LAYER, RMS = "op/layer_norm/forward/2x64x256/float32", "op/rms_norm/forward/2x64x256/float32"
@@ -115,6 +116,15 @@ def test_arms_that_were_not_timed_or_not_together_are_not_compared():
     assert attribute(derive_results([records[0], wrong, *records[2:]])) == []
     apart = synthetic.record(records[1].case, "aten", group="another", settings=records[1].settings)
     assert attribute(derive_results([records[0], apart, *records[2:]])) == []
+
+
+def test_training_and_serving_change_nothing_of_what_networks_save():
+    # Their records name norm calls too, but nobody measured those alone for their sake.
+    network = synthetic.network(times=TIMES, calls=CALLS, alone=ALONE)
+    served = throughput_runs.group("train", settings={NORM_CALLS: {SMALL: 5}})
+    assert attribute(derive_results([*served, *network])) == attribute(derive_results(network))
+    assert attribute(derive_results(served)) == []
+    assert norms_of_networks(derive_results(served)) == set()
 
 
 def test_the_op_tiers_cases_of_networks_are_known():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.case import Cache, Case, Conditions, Convention, DType, Norm, Pages, Pass, Tier
+from normbench.case import Cache, Case, Conditions, Convention, DType, Norm, Pages, Parallel, Pass, Tier
 from normbench.errors import UsageError
 
 
@@ -226,7 +226,7 @@ def test_conditions_id_is_stable(conditions, expected):
 
 def test_every_field_of_the_conditions_is_in_their_id():
     base = Conditions(device="cpu", threads=2)
-    other = {"device": "cuda", "threads": 1, "cache": Cache.COLD, "pages": Pages.FRESH}
+    other = {"device": "cuda", "threads": 1, "cache": Cache.COLD, "pages": Pages.FRESH, "processes": 2, "parallel": Parallel.DDP}
     assert other.keys() == set(base.__struct_fields__)
     ids = {base.id} | {msgspec.structs.replace(base, **{name: value}).id for name, value in other.items()}
-    assert len(ids) == 5
+    assert len(ids) == 7

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import synthetic
+import throughput_runs
 
 from normbench.case import Case
 from normbench.frame import load
@@ -35,6 +36,31 @@ def test_unmeasured_is_null_never_zero():
     measured = ["time_s", "time_low_s", "samples", "processes", "first_call_s", "speedup_vs_aten", "gbps", "copy_percent", "peak_bytes"]
     assert row[measured].isna().all()
     assert (row["status"], row["reason"], row["speedup_missing"]) == ("oom", "no memory left", "oom")
+
+
+def test_a_rate_has_its_columns_and_every_other_tier_has_none_in_them():
+    one = throughput_runs.group("train", case={"accumulation": 4, "autocast": "bfloat16"})
+    frame = load(synthetic.run([*one, *throughput_runs.group("decode"), synthetic.record(CASE)]))
+    row = frame.iloc[0]
+    assert (row["tier"], row["network"], row["preset"], row["mode"]) == ("throughput", "gpt2", "tiny", "train")
+    assert (row["batch"], row["tokens"], row["accumulation"], row["autocast"], row["checkpointing"]) == (2, 512, 4, "bfloat16", False)
+    assert (row["metric"], row["better"]) == ("tokens_per_s", "more")
+    assert row["tokens_per_s"] == pytest.approx(512 / row["time_s"])
+    assert row["tokens_per_s_low"] == pytest.approx(512 / row["time_high_s"])
+    assert row["tokens_per_s_high"] == pytest.approx(512 / row["time_low_s"])
+    assert row["p50_s"] <= row["p90_s"] <= row["p99_s"]
+    # 100 steps in a second, for 20 J.
+    assert row["sustained_tokens_per_s"] == 51200
+    assert row["joules_per_token"] == pytest.approx(1 / row["tokens_per_joule"]) == pytest.approx(20 / 51200)
+    assert row["tokens_per_s_per_gib"] == pytest.approx(2 * row["tokens_per_s"])
+    assert frame.iloc[len(one)]["tokens"] == 2, "a decode step writes one token of each sequence"
+    faster = frame[(frame["mode"] == "decode") & (frame["provider"] == "compile")]
+    assert (faster["speedup_vs_aten"] > 1.1).all()
+    op = frame.iloc[-1]
+    rates = [name for name in frame.columns if "tokens" in name or "joule" in name or name in ("p50_s", "mode", "batch", "checkpointing")]
+    assert len(rates) >= 10
+    assert op[rates].isna().all()
+    assert (op["metric"], op["better"]) == ("time", "less")
 
 
 def test_empty_run_has_the_same_columns_and_types():

@@ -137,6 +137,21 @@ def test_a_network_is_measured_with_its_norms_alone_beside_it(pytester):
         assert set(record.settings["norm_calls"]) <= {one.case_id for one in found.records if one.measurement is not None}
 
 
+def test_training_and_serving_are_measured_by_the_call(pytester):
+    shutil.copytree(SUITES, pytester.path / "suites")
+    pytester.makeini("[pytest]\naddopts = --benchmark-skip\ntestpaths = suites")
+    options = ["--nb-tier=throughput", "--nb-network=gpt2", "--nb-mode=decode", "--nb-batch=2", "--nb-norm=rms_norm", "--nb-sustain=0.2"]
+    result = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "--benchmark-only", *options, "--nb-budget=0.2", "--nb-threads=1", "--nb-provider=aten"
+    )
+    assert result.parseoutcomes().get("passed") == 1
+    result.stdout.fnmatch_lines(["*throughput/gpt2-tiny/norm/decode/2x64/float32@cpu/1t/warm/reused-rms_norm:aten*"])
+    found = read_run("latest", root=pytester.path / ".normbench/runs")
+    (record,) = (one for one in found.records if one.role.value == "provider")
+    assert record.metric == record.case.metric
+    assert record.sustained.duration_s >= 0.2
+
+
 @pytest.mark.parametrize("option", ["--nb-network=gpt5", "--nb-preset=huge", "--nb-grid=quick", "--nb-pass=backward"])
 def test_bad_choices_of_networks_end_the_session(pytester, option):
     shutil.copytree(SUITES, pytester.path / "suites")

@@ -1,5 +1,8 @@
 """What is shown while a run goes on: finished cases as lines, and a bar that moves with every process."""
 
+import re
+
+import msgspec
 import pytest
 import synthetic
 
@@ -8,6 +11,7 @@ from normbench.measure.group import Group
 from normbench.measure.measurer import Live
 from normbench.progress import Progress
 from normbench.record import Status
+from normbench.throughput_case import ThroughputCase
 
 GROUPS = [
     Group.of([Case.make(norm, "forward", (8, 64), "float32")], Conditions(device="cpu", threads=2), ("aten", "triton"))
@@ -51,3 +55,12 @@ def test_a_finished_case_is_a_line_with_times_and_with_what_was_not_timed(progre
     assert "aten 1.0" in line
     assert "ms ±" in line
     assert "triton skipped" in line
+
+
+def test_training_and_serving_are_told_in_tokens_per_second(progress, capsys):
+    case = ThroughputCase.from_id("throughput/gpt2-tiny/rms_norm/decode/4x64/float32")
+    group = Group.of([case], Conditions(device="cpu", threads=2), ("aten",))
+    progress.block_done(Live(group=group, blocks=1, spent_s=1.0, share=0.5, time_s={"rms_norm:aten": 1e-3}))
+    assert "rms_norm:aten 4000 tokens/s" in progress._bar.tasks[0].description
+    progress.group_done(group, [msgspec.structs.replace(synthetic.record(case, "aten", time_s=1e-3), metric=case.metric)])
+    assert re.search(r"rms_norm:aten \d+ tokens/s ±", capsys.readouterr().err)

@@ -80,6 +80,11 @@ FULL = record(
     ),
     memory=Memory(peak_bytes=64, reason="saved_bytes: not seen"),
     measurement=measurement(1e-3, 2e-3, host_s=((1e-4, 1e-4),), page_faults_per_call=0.0),
+    metric=tokens_metric(128),
+    sustained=Sustained(
+        duration_s=2.0, calls=9, energy_j=30.0, energy_source="rapl", at_s=(1.0,), series={"calls": (4.0,)}, throttled="power cap"
+    ),
+    ranks=Ranks(each=(measurement(1e-3, 2e-3), measurement(1e-3, 1e-3)), alone=measurement(9e-4, 9e-4), cores=2),
     settings={"donated_buffer": False},
     device_state={"clock_hz": None, "reasons": {"clock_hz": "no NVML"}},
     machine="0123456789ab",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import synthetic
+import throughput_runs
 
 from normbench.case import Case, Conditions
 from normbench.definition import Definition
@@ -54,6 +55,20 @@ def test_no_ratio_between_what_did_not_take_turns(apart):
     assert result.time is not None
     assert result.speedup is None
     assert result.speedup_missing == ("aten was not measured" if "conditions" in apart else NOT_SIDE_BY_SIDE)
+
+
+def test_a_rate_is_more_where_the_time_is_less_and_so_is_its_speedup():
+    results = derive_results(throughput_runs.group("decode"))
+    compiled = results[1]
+    assert (compiled.record.provider, compiled.record.metric.name) == ("compile", "tokens_per_s")
+    assert compiled.rate.estimate == pytest.approx(2 / compiled.time.estimate)
+    assert compiled.rate.low < compiled.rate.estimate < compiled.rate.high
+    assert compiled.speedup.estimate == pytest.approx(10 / 9, rel=0.01), "of the same norm by aten"
+    assert (results[-1].record.provider, results[-1].speedup_missing) == ("no_norm", "control")
+
+
+def test_a_time_is_no_rate():
+    assert by_provider(synthetic.group(CASE))["aten"].rate is None
 
 
 def test_other_case_in_the_same_group_is_not_compared():

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..case import Case, Conditions
+from ..case import Case, Conditions, Tier
 from ..measure.threads import available_cores
-from ..model_case import ModelCase
 from ..record import Role
 from ..request import Request
 from ..results import Result, derive_results
@@ -34,7 +33,7 @@ class Context:
 
     `studies` is the folder of studies; one that is not there is run now if its trials are short. `runs` are runs whose records are used
     where they have a case under the wanted conditions; other cases are measured now, into `root`, those of the op tier up to a size and
-    none of the model tier if `quick`. `say` hears what goes on.
+    none of whole networks if `quick`. `say` hears what goes on.
     """
 
     def __init__(self, *, studies: Path, runs: Iterable[str] = (), root: Path, quick: bool, say: Callable[[str], None]) -> None:
@@ -73,8 +72,9 @@ class Context:
         missing = tuple(case for case in cases if not all(self._has(case, provider, conditions) for provider in providers))
         if not missing:
             return self._results
-        if self.quick and any(isinstance(case, ModelCase) for case in missing):
-            return "waits for the model tier: evaluate without --quick, or name a run of `normbench run --tier model` by --run"
+        for tier in (Tier.MODEL, Tier.THROUGHPUT):
+            if self.quick and any(case.tier is tier for case in missing):
+                return f"waits for the {tier} tier: evaluate without --quick, or name a run of `normbench run --tier {tier}` by --run"
         if self.quick and any(isinstance(case, Case) and case.numel > QUICK_NUMEL for case in missing):
             return "waits for a case too large for --quick: evaluate without it, or name a run that has it by --run"
         self._say(f"measuring {', '.join(case.id for case in missing)}")

@@ -10,6 +10,7 @@ from .computations import computed
 from .context import Context
 from .from_runs import from_model, from_op, from_providers
 from .from_studies import from_study, from_windows
+from .from_throughput import from_throughput
 from .needs import unmet
 from .published import Claim
 from .verdict import Measured, Ruling, judge
@@ -45,6 +46,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "op": from_op,
     "op_providers": from_providers,
     "study": from_study,
+    "throughput": from_throughput,
     "windows": from_windows,
 }
 

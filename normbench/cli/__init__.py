@@ -21,6 +21,7 @@ from .profile import profile
 from .run import report, run
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from .study import study
+from .sweep import sweep
 from .validate import validate
 
 __all__ = ["app", "main"]
@@ -50,6 +51,7 @@ app.add_typer(listing, name="list")
 app.command()(env)
 app.command()(inspect)
 app.command()(study)
+app.command()(sweep)
 app.command()(claims)
 app.command()(profile)
 gates = typer.Typer(rich_markup_mode=None)

@@ -80,7 +80,7 @@ def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, value
     from ..checkup.plan import of_cases, of_shapes
     from ..grids import NORM_LABELS
     from ..grids import grid as find_grid
-    from ..request import cases_by_id
+    from ..selection import cases_by_id
 
     chosen_values, chosen_layouts = _members(Values, values, "values"), _members(Layout, layout, "layout")
     if case:
@@ -100,7 +100,7 @@ def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, value
 
 
 def _words(known: Sequence[str] | dict[str, Any], text: str, option: str) -> list[str]:
-    from ..request import split
+    from ..choices import split
 
     words = list(known) if text == ALL else list(dict.fromkeys(split(text)))
     for word in words:
@@ -117,8 +117,8 @@ def _members(kind: type[_E], text: str, option: str) -> list[_E]:
 
 def _providers(text: str) -> tuple[list[str], dict[str, str]]:
     """Return the providers asked for; when none are, all that are installed, and why the others are not."""
+    from ..choices import split
     from ..registry import Registry
-    from ..request import split
 
     asked = list(dict.fromkeys(split(text)))
     if asked:

@@ -30,12 +30,12 @@ def claims(
     """Hold published claims on LayerNorm and RMSNorm against this machine, each with its scope and one verdict."""
     from rich.console import Console
 
+    from ..choices import split
     from ..claims.context import Context
     from ..claims.evaluators import evaluate
     from ..claims.page import NO_VERDICT, counts, write_page
     from ..claims.published import claim
     from ..claims.published import claims as published
-    from ..request import split
 
     chosen = tuple(claim(name) for name in split(names)) if names else published()
     tiers = split(tier)

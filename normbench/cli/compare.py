@@ -30,11 +30,11 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two stored runs; exit 0 whatever is found, but with --fail-on 1: slower or wrong, 3: cannot tell, 4: missing."""
+    from ..choices import split
     from ..comparison.outcome import compare_runs, to_json
     from ..comparison.table import markdown as as_markdown
     from ..files import explained
     from ..gate.words import share
-    from ..request import split
     from ..store import read_run
 
     limit = share(fail_on, "fail-on") if fail_on else None

@@ -52,6 +52,7 @@ def gate(
     """Compare this checkout with a base; exit 0: pass, 1: slower or wrong, 3: invalid, 4: missing. Runs the base's code."""
     if context.invoked_subcommand is not None:
         return
+    from ..choices import split
     from ..gate.archive import Archive
     from ..gate.conduct import Question, conduct
     from ..gate.instructions import with_instructions
@@ -64,7 +65,6 @@ def gate(
     from ..gate.words import candidates, cases_of, controls, seconds, share
     from ..measure.machine import machine_record, package_versions
     from ..measure.threads import validate_threads
-    from ..request import split
 
     specs = _specs(provider, base_provider, head_provider, has_base=bool(base or base_dir or base_python))
     policy = Policy(margin=share(margin, "margin"), error_rate=share(error_rate, "error-rate"))
@@ -121,7 +121,7 @@ def gate(
 
 
 def _specs(provider: str, base_provider: str, head_provider: str, *, has_base: bool) -> list[tuple[str, str]]:
-    from ..request import split
+    from ..choices import split
 
     if bool(base_provider) != bool(head_provider):
         raise UsageError("--base-provider and --head-provider go together: name both, or neither")

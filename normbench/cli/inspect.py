@@ -49,10 +49,10 @@ def inspect(
     if diff is not None:
         _show_difference(*diff, as_json=as_json)
         return
+    from ..choices import split
     from ..inspection.budget import broken_budgets
     from ..inspection.survey import Survey, survey
     from ..measure.threads import available_cores
-    from ..request import split
 
     question = Survey(
         providers=tuple(dict.fromkeys(split(provider))),
@@ -71,8 +71,9 @@ def inspect(
 
 def _cases(case: str, norm: str, pass_: str, dtype: str, convention: str, cols: str, rows: int) -> tuple[Case, ...]:
     """Return the cases that the words ask for. Raises UsageError naming the first that does not fit."""
+    from ..choices import split
     from ..inspection.survey import cases_in_scope
-    from ..request import cases_by_id, split
+    from ..selection import cases_by_id
 
     if case:
         return cases_by_id(case)

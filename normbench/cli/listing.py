@@ -36,7 +36,7 @@ def list_cases(
     as_json: AsJson = False,
 ) -> None:
     """List the ids of the cases that a choice of grid, norm, pass and dtype gives."""
-    from ..request import make_cases
+    from ..selection import make_cases
     from ..traffic import bytes_moved, flops
 
     cases, _ = make_cases(Choices(grid=grid, norm=norm, pass_=pass_, dtype=dtype))

@@ -44,11 +44,11 @@ def profile(
     _require_steps(steps)
     for path in (trace, plot):
         _require_folder(path)
+    from ..choices import split
     from ..measure.device import describe_device
     from ..measure.threads import available_cores, set_threads
     from ..profile.capture import profile_step
     from ..profile.subject import Wish, make_subjects
-    from ..request import split
 
     describe_device(device, lambda found: None)
     threads = available_cores() if threads is None else threads

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..choices import DEFAULTS, HELP, Choices
-from .show import EXIT_FAILED, AsJson, console, print_json
+from ..errors import UsageError
+from .show import EXIT_FAILED, AsJson, console, print_json, table_of
 
 if TYPE_CHECKING:
     from ..request import Request
@@ -27,6 +28,15 @@ def run(
     provider: Annotated[str, typer.Option(help=HELP["provider"])] = DEFAULTS.provider,
     norm: Annotated[str, typer.Option(help=HELP["norm"])] = DEFAULTS.norm,
     pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = DEFAULTS.pass_,
+    mode: Annotated[str, typer.Option(help=HELP["mode"])] = DEFAULTS.mode,
+    batch: Annotated[str, typer.Option(help=HELP["batch"])] = DEFAULTS.batch,
+    tokens: Annotated[int | None, typer.Option(help=HELP["tokens"])] = DEFAULTS.tokens,
+    accumulation: Annotated[int, typer.Option(help=HELP["accumulation"])] = DEFAULTS.accumulation,
+    autocast: Annotated[str, typer.Option(help=HELP["autocast"])] = DEFAULTS.autocast,
+    checkpointing: Annotated[bool, typer.Option("--checkpointing", help=HELP["checkpointing"])] = DEFAULTS.checkpointing,
+    nproc: Annotated[int, typer.Option(help=HELP["nproc"])] = DEFAULTS.nproc,
+    parallel: Annotated[str, typer.Option(help=HELP["parallel"])] = DEFAULTS.parallel,
+    global_batch: Annotated[int | None, typer.Option(help=HELP["global_batch"])] = DEFAULTS.global_batch,
     dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = DEFAULTS.dtype,
     weight_dtype: Annotated[str, typer.Option(help=HELP["weight_dtype"])] = DEFAULTS.weight_dtype,
     device: Annotated[str, typer.Option(help=HELP["device"])] = DEFAULTS.device,
@@ -34,16 +44,21 @@ def run(
     cache: Annotated[str, typer.Option(help=HELP["cache"])] = DEFAULTS.cache,
     pages: Annotated[str, typer.Option(help=HELP["pages"])] = DEFAULTS.pages,
     budget: Annotated[float, typer.Option(help=HELP["budget"])] = DEFAULTS.budget,
+    sustain: Annotated[float, typer.Option(help=HELP["sustain"])] = DEFAULTS.sustain,
+    timeout: Annotated[float, typer.Option(help=HELP["timeout"])] = DEFAULTS.timeout,
     seed: Annotated[int, typer.Option(help=HELP["seed"])] = DEFAULTS.seed,
     out: Annotated[str, typer.Option(help=HELP["out"])] = DEFAULTS.out,
     resume: Annotated[str | None, typer.Option(help=HELP["resume"])] = DEFAULTS.resume,
     shard: Annotated[str, typer.Option(help="Take only part i of n, as in 2/8; `normbench merge` joins the parts.")] = "",
     ray: Annotated[str, typer.Option(help="Measure on the nodes of the Ray cluster at host:port, or auto for this machine's.")] = "",
     ray_any_version: Annotated[bool, typer.Option(help="Measure on nodes with other versions than here, too.")] = False,
+    port: Annotated[int | None, typer.Option(help="Port at which several processes meet; a free one when not given.")] = None,
     report_dir: Annotated[Path | None, typer.Option("--report", help="Folder for the report; the run's own folder when not given.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check and time providers side by side over a grid of cases, and write a report."""
+    from ..distributed import gathering
+    from ..distributed.table import COLUMNS, scaling_note, scaling_rows
     from ..fleet.shard import Shard
     from ..report import write_report
     from ..report.console import summary_table
@@ -59,6 +74,15 @@ def run(
         provider=provider,
         norm=norm,
         pass_=pass_,
+        mode=mode,
+        batch=batch,
+        tokens=tokens,
+        accumulation=accumulation,
+        autocast=autocast,
+        checkpointing=checkpointing,
+        nproc=nproc,
+        parallel=parallel,
+        global_batch=global_batch,
         dtype=dtype,
         weight_dtype=weight_dtype,
         device=device,
@@ -66,11 +90,19 @@ def run(
         cache=cache,
         pages=pages,
         budget=budget,
+        sustain=sustain,
+        timeout=timeout,
         seed=seed,
         out=out,
         resume=resume,
     )
+    words = ["--shard", shard] * bool(shard) + ["--report", str(report_dir)] * (report_dir is not None) + ["--json"] * as_json
+    if nproc > 1 and gathering.current is None:
+        raise typer.Exit(_start_processes(nproc, choices, words, ray=ray, port=port))
     request = make_request(choices, command=["normbench", *sys.argv[1:]], shard=Shard.parse(shard) if shard else None)
+    if request.processes > 1 and gathering.current is None:
+        # A run that is gone on with.
+        raise typer.Exit(_start_processes(request.processes, choices, words, ray=ray, port=port))
     path, sound = _on_cluster(request, ray, is_any_version=ray_any_version) if ray else _here(request)
     finished = read_run(path)
     report_path = write_report(finished, report_dir if report_dir is not None else path / "report")
@@ -81,6 +113,10 @@ def run(
         print_json({"run": str(path), "report": str(report_path), "statuses": counts, "ok": sound})
     else:
         console().print(summary_table(finished))
+        if rows := scaling_rows(finished.records):
+            console().print(table_of(COLUMNS, rows))
+            if note := scaling_note(finished.records):
+                typer.echo(note)
         typer.echo(f"run:    {path}")
         typer.echo(f"report: {report_path}")
     if not sound:
@@ -88,11 +124,29 @@ def run(
 
 
 def _here(request: Request) -> tuple[Path, bool]:
+    from ..distributed import gathering
+    from ..measure.measurer import Measurer
     from ..progress import Progress
     from ..run import execute
 
+    measurer: Any = Measurer
+    if request.processes > 1 or gathering.current is not None:
+        from ..distributed.measurer import team_measurer
+
+        measurer = team_measurer(gathering.current, request.processes)
     with Progress() as progress:
-        return execute(request, progress)
+        return execute(request, progress, measurer=measurer)
+
+
+def _start_processes(nproc: int, choices: Choices, words: list[str], *, ray: str, port: int | None) -> int:
+    """Have torchrun start all processes and return the exit code of rank 0, which tells the user everything."""
+    from ..distributed.launch import launch, words_of
+    from ..measure.threads import available_cores
+
+    if ray:
+        raise UsageError(f"nproc {nproc} and ray {ray!r}: several processes train on one node; leave one of the two out")
+    threads = choices.threads if choices.threads is not None else max(1, available_cores() // nproc)
+    return launch([*words_of(choices), *words], processes=nproc, threads=threads, port=port)
 
 
 def _on_cluster(request: Request, address: str, *, is_any_version: bool) -> tuple[Path, bool]:

@@ -30,7 +30,7 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Run studies of stability, statistics and precision; each writes a table, a picture and its observations."""
-    from ..request import split
+    from ..choices import split
     from ..studies.catalogue import STUDIES
     from ..studies.catalogue import study as find
     from ..studies.study import Scale

@@ -56,10 +56,10 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Run the gate many times, on the same code and on code made slower by a known amount, and count what it says."""
+    from ..choices import split
     from ..gate.trials import Trials, merged, read_validation
     from ..gate.words import seconds, share
     from ..measure.threads import validate_threads
-    from ..request import split
 
     if replay:
         _report(merged([read_validation(Path(folder)) for folder in split(replay)]), markdown, as_json)
@@ -91,10 +91,11 @@ def _policy(margin: str, error_rate: str) -> Any:
 
 
 def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subject, ...]:
+    from ..choices import split
     from ..gate.trials import Subject
     from ..gate.words import cases_of
     from ..registry import Registry
-    from ..request import cases_by_id, split
+    from ..selection import cases_by_id
 
     if "@" in text:
         parts = [part.rpartition("@") for part in split(text)]

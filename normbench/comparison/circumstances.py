@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ..case import Tier
+from ..case import Conditions, Tier
 from ..errors import UsageError
 from ..measure.machine import machine_identity
+from ..metric import Metric
 from ..record import Record
 from ..report.units import join_words
 from ..store import Run, RunInfo
@@ -25,12 +26,13 @@ _MOODS = ("free_bytes",)
 """What is different on one device from one minute to the next."""
 _PRECISION = (
     *("budget_s", "target_half_width", "floor_blocks", "min_blocks", "max_blocks", "max_repetitions", "max_turns", "timeout_s", "seed"),
+    *("sustain_s",),
 )
-"""Parts of a plan that say how sure to become: intervals tell. What is left says what a sample is."""
+"""Parts of a plan that say how sure to become, or what is done after the samples: intervals tell. What is left says what a sample is."""
 _OUTCOMES = ("compile_cache",)
 """Settings of a record that say what happened before the clock was started, not what was asked for."""
 
-RECORD_FIELDS = ("device", "threads", "cache", "pages", "timer", "settings", "definition", "seed", "schema")
+RECORD_FIELDS = (*Conditions.__struct_fields__, "metric", "timer", "settings", "definition", "seed", "schema")
 _LONGEST = 60
 """Characters of a value that a message shows."""
 
@@ -71,15 +73,14 @@ def run_discrepancies(before: RunInfo, after: RunInfo) -> list[Discrepancy]:
 
 
 def record_discrepancies(before: Record, after: Record) -> list[Discrepancy]:
-    """Return what keeps two records of one case and provider from being compared: conditions, timer, settings, definition, schema.
+    """Return what keeps two records of one case and provider from being compared: conditions, metric, timer, settings, definition,
+    schema.
 
     The seed matters where it decides what is done, as in a whole model or under load; a norm takes as long for any values.
     """
     reads: dict[str, Callable[[Record], Any]] = {
-        "device": lambda one: one.conditions.device,
-        "threads": lambda one: one.conditions.threads,
-        "cache": lambda one: one.conditions.cache.value,
-        "pages": lambda one: one.conditions.pages.value,
+        **{name: lambda one, name=name: getattr(one.conditions, name) for name in Conditions.__struct_fields__},  # type: ignore[misc]
+        "metric": lambda one: _metric_text(one.metric),
         "timer": lambda one: one.measurement.timer if one.measurement is not None else None,
         "settings": lambda one: {name: value for name, value in one.settings.items() if name not in _OUTCOMES},
         "definition": lambda one: one.departure.definition.value if one.departure is not None else "the norm's own",
@@ -87,8 +88,8 @@ def record_discrepancies(before: Record, after: Record) -> list[Discrepancy]:
         "schema": lambda one: one.schema,
     }
     if before.measurement is None or after.measurement is None:
-        # What was not measured has no timer and may not have got to its settings.
-        reads = {name: read for name, read in reads.items() if name not in ("timer", "settings", "definition")}
+        # What was not measured is judged by nothing, has no timer and may not have got to its settings.
+        reads = {name: read for name, read in reads.items() if name not in ("metric", "timer", "settings", "definition")}
     found = [_differing(name, read(before), read(after)) for name, read in reads.items()]
     return [one for one in found if one is not None]
 
@@ -119,6 +120,11 @@ def refuse_difference(before: Run, after: Run, across: Collection[str]) -> list[
 def _is_another_machine(name: str, before: RunInfo, after: RunInfo) -> bool:
     """Say whether a field belongs to the identity of a machine, and differs: as the identity of a machine of which no more is known."""
     return machine_identity({name: before.machine.get(name)}) != machine_identity({name: after.machine.get(name)})
+
+
+def _metric_text(metric: Metric) -> str:
+    """Return all that a metric is, the tokens of a call included: another number of them makes another rate of the same time."""
+    return f"{metric.name} ({metric.unit}, {metric.better.value} is better, {metric.per_call} per call)"
 
 
 def _lasting(device: Any) -> Any:

@@ -13,7 +13,8 @@ from math import exp, expm1, inf, log, sqrt
 import msgspec
 from scipy.special import stdtrit
 
-from ..gate.decide import LARGEST_LOG, Better
+from ..gate.decide import LARGEST_LOG
+from ..metric import Better
 from ..stats import Interval
 from .drift import Drift
 
@@ -27,7 +28,7 @@ on one CPU thread of a virtual machine shared with other work, differed by 10 % 
 
 
 class Verdict(StrEnum):
-    """Say what two runs tell of one row, the most urgent first."""
+    """Say what two runs tell of one row, the most urgent first. Of a rate slower is less of it, and faster is more."""
 
     SLOWER = "slower"
     WRONG = "wrong"
@@ -118,9 +119,15 @@ def _quantile(freedom: float, level: float) -> float:
 
 
 def judge(
-    direct: Difference, relative: Difference | None, *, better: Better = Better.LESS, floor: float = 0.0, detectable: float = DETECTABLE
+    direct: Difference,
+    relative: Difference | None,
+    *,
+    better: Better = Better.LESS,
+    metric: str = "time",
+    floor: float = 0.0,
+    detectable: float = DETECTABLE,
 ) -> tuple[Verdict, str]:
-    """Return what a row says, and why.
+    """Return what a row says, and why. `better` is which way the metric is good, `metric` what it is called in words.
 
     `direct` is after / before of the metric, `relative` the same of the metric over that of a reference in the same run; None where
     there is no such reference. Each alone may be the machine's doing: the one if it slowed down for all, the other if the reference
@@ -136,7 +143,7 @@ def judge(
     both = [direct, *([relative] if relative is not None and relative.smallest_detectable is not None else [])]
     told = [one for one in both if one.is_told]
     if told and len({_cost(one, better) > 0 for one in told}) == 2:
-        return Verdict.INCONCLUSIVE, "the time and the time over the reference changed in opposite directions"
+        return Verdict.INCONCLUSIVE, f"the {metric} and the {metric} over the reference changed in opposite directions"
     change = min((_cost(one, better) for one in both), key=abs)
     if len(told) == len(both):
         if expm1(abs(change)) < floor:
@@ -144,7 +151,7 @@ def judge(
         return (Verdict.SLOWER, f"worse by {_size(change)}") if change > 0 else (Verdict.FASTER, f"better by {_size(change)}")
     if told:
         word = "worse" if _cost(told[0], better) > 0 else "better"
-        which = "time" if direct.is_told else "time over the reference"
+        which = metric if direct.is_told else f"{metric} over the reference"
         return Verdict.INCONCLUSIVE, f"only the {which} is {word}, by {_size(_cost(told[0], better))}"
     seen = max(one.smallest_detectable for one in both if one.smallest_detectable is not None)
     if seen > detectable:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from ..case import Tier
-from ..gate.decide import Better
+from ..metric import TIME, Better, Metric
 from ..record import COPY, NO_NORM, Measurement, Record, Role, Status
 from ..results import Result
 from ..stats import ratio_interval, time_interval
@@ -29,7 +29,8 @@ _BROKEN = (Status.WRONG, Status.ERROR, Status.OOM)
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Hold one (case, conditions, provider) of two runs. Times in seconds; what a run has not, or cannot be formed, is null.
 
-    `direct` is after / before of the time, `relative` that of the time over `reference`'s of the same run.
+    `before` and `after` are in `unit`, that of the metric by which the row is judged, `better` which way that is good. `direct` is
+    after / before of the metric, `relative` that of the metric over `reference`'s of the same run.
     """
 
     case: str
@@ -37,7 +38,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     verdict: Verdict
     reason: str
+    metric: str = TIME.name
+    unit: str = TIME.unit
     better: Better = Better.LESS
+    before: float | None = None
+    after: float | None = None
     before_s: float | None = None
     after_s: float | None = None
     direct: Difference | None = None
@@ -96,7 +101,10 @@ def _judged(pair: Pair, drift: TierDrift, references: Sequence[str], level: floa
     relative = _difference(pair, reference, drift.relative, level) if reference is not None else None
     before_s = _time(pair.before)
     assert before_s is not None, pair.record.key
-    verdict, reason = judge(direct, relative, floor=CALL_OVERHEAD_S / before_s, detectable=detectable)
+    metric = pair.record.metric
+    verdict, reason = judge(
+        direct, relative, better=metric.better, metric=_in_words(metric), floor=CALL_OVERHEAD_S / before_s, detectable=detectable
+    )
     if verdict is Verdict.INCONCLUSIVE and direct.low is None:
         reason = _why_no_interval(pair, drift.direct)
     for name, arm in (("A", pair.before), ("B", pair.after)):
@@ -140,15 +148,38 @@ def _unjudged(pair: Pair) -> Row:
 
 
 def _row(pair: Pair, verdict: Verdict, reason: str) -> Row:
+    metric = _metric(pair)
     return Row(
         case=pair.record.case_id,
         conditions=pair.record.conditions.id,
         provider=pair.record.provider,
         verdict=verdict,
         reason=reason,
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better,
+        before=_value(pair.before, metric),
+        after=_value(pair.after, metric),
         before_s=_time(pair.before),
         after_s=_time(pair.after),
     )
+
+
+def _metric(pair: Pair) -> Metric:
+    """Return what a pair is judged by: that of the run which has its time, where only one has."""
+    if pair.before is not None and _time(pair.before) is not None and (pair.after is None or _time(pair.after) is None):
+        return pair.before.record.metric
+    return pair.record.metric
+
+
+def _value(arm: Arm | None, metric: Metric) -> float | None:
+    """Return a run's value of the metric that the row is judged by; None where the run has none, or is judged by another."""
+    time_s = _time(arm)
+    return None if arm is None or time_s is None or arm.record.metric != metric else metric.value(time_s)
+
+
+def _in_words(metric: Metric) -> str:
+    return "time" if metric == TIME else metric.unit
 
 
 def _ended(arm: Arm) -> str:
@@ -174,8 +205,14 @@ def _reference(pair: Pair, references: Sequence[str]) -> str | None:
 
 
 def _difference(pair: Pair, reference: str | None, drift: Drift, level: float) -> Difference | None:
+    """Return after / before of the metric, or with a reference of the metric over the reference's."""
     before, after = (_reading(arm, reference) for arm in (pair.before, pair.after))
-    return difference(before, after, drift, level=level) if before is not None and after is not None else None
+    if before is None or after is None:
+        return None
+    if pair.record.metric.better is Better.MORE:
+        # Calls of as many tokens in both: the ratio of rates is that of the times, upside down.
+        before, after = after, before
+    return difference(before, after, drift, level=level)
 
 
 def _drift(controls: Sequence[Pair], tier: Tier, references: Sequence[str]) -> Drift:

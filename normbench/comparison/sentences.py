@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log
 
+from ..metric import Better
 from .difference import Verdict, percent
 from .rows import Row
 
@@ -39,7 +40,8 @@ def named_worst(rows: Sequence[Row]) -> str:
     first = max(rows, key=_change)
     rest = [one for one in rows if one is not first]
     ratio = first.direct.ratio if first.direct is not None else None
-    named = f"most of all {_name(first)}" + (f" ({ratio:.3f} times A)" if ratio is not None else "")
+    of = "A" if first.better is Better.LESS else f"A's {first.unit}"
+    named = f"most of all {_name(first)}" + (f" ({ratio:.3f} times {of})" if ratio is not None else "")
     return named + (f"; also {names(rest)}" if rest else "")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..report.units import DASH, duration, escape, join_words
+from ..metric import Better
+from ..report.units import DASH, duration, escape, join_words, number
 from .difference import Difference, Verdict, percent
 from .outcome import Comparison, Side
 from .rows import Row, TierDrift
@@ -19,7 +20,13 @@ _WITHOUT_REASON = (Verdict.SLOWER, Verdict.FASTER, Verdict.NO_DIFFERENCE)
 
 def columns(found: Comparison) -> tuple[str, ...]:
     """Return the heads of the columns."""
-    return ("row", "A", "time, B / A", f"time over {_reference(found)}, B / A", "verdict", "smallest change found")
+    what = join_words(_metrics(found), "or")
+    return ("row", "A", f"{what}, B / A", f"{what} over {_reference(found)}, B / A", "verdict", "smallest change found")
+
+
+def _metrics(found: Comparison) -> list[str]:
+    """Return what the rows are judged by, in words."""
+    return list(dict.fromkeys("time" if one.better is Better.LESS else one.unit for one in found.rows)) or ["time"]
 
 
 def _reference(found: Comparison) -> str:
@@ -38,8 +45,13 @@ def _cells(row: Row, several: bool) -> tuple[str, ...]:
     name = f"{row.case}@{row.conditions}#{row.provider}" if several else f"{row.case}#{row.provider}"
     verdict = row.verdict.value if row.verdict in _WITHOUT_REASON else f"{row.verdict.value}: {row.reason}"
     seen = [one.smallest_detectable for one in (row.direct, row.relative) if one is not None and one.smallest_detectable is not None]
-    time = DASH if row.before_s is None else duration(row.before_s)
-    return name, time, _ratio(row.direct), _ratio(row.relative), verdict, percent(max(seen)) if seen else DASH
+    return name, _value(row), _ratio(row.direct), _ratio(row.relative), verdict, percent(max(seen)) if seen else DASH
+
+
+def _value(row: Row) -> str:
+    if row.before is None:
+        return DASH
+    return duration(row.before) if row.better is Better.LESS else f"{number(row.before)} {row.unit}"
 
 
 def _ratio(found: Difference | None) -> str:
@@ -57,14 +69,33 @@ def lines_below(found: Comparison) -> list[str]:
     lines += [f"Allowed to differ: {'; '.join(one.text for one in found.across)}."] if found.across else []
     lines += [_drift(one) for one in found.drifts]
     lines.append(
-        f"Above 1 is slower. Intervals hold for all rows together with 95 % (each {100 * found.level:.4g} %). A change is called where the "
-        f"time and the time over {_reference(found)} both tell it."
+        f"{_slower(found)} Intervals hold for all rows together with 95 % (each {100 * found.level:.4g} %). A change is called where "
+        f"{_called(found)}."
     )
     left_out = Counter((one.provider, one.reason) for one in found.rows if one.verdict is Verdict.NOT_MEASURED)
     lines += [
         f"Left out: {provider}, {number} {'row' if number == 1 else 'rows'}: {reason}" for (provider, reason), number in left_out.items()
     ]
     return lines
+
+
+def _called(found: Comparison) -> str:
+    """Return what must tell a change for it to be called one."""
+    what, reference = join_words(_metrics(found), "or"), _reference(found)
+    relative = [one.relative for one in found.rows if one.relative is not None]
+    if relative and all(one.low is None for one in relative):
+        return f"the {what} tells it: no second control says how far the {what} over {reference} moves by itself"
+    return f"the {what} and the {what} over {reference} both tell it"
+
+
+def _slower(found: Comparison) -> str:
+    """Return on which side of 1 a row is slower: with a time above, with a rate below."""
+    sides = {
+        one.better: "Above 1 is slower." if one.better is Better.LESS else f"Below 1 is slower: fewer {one.unit}." for one in found.rows
+    }
+    if len(sides) < 2:
+        return next(iter(sides.values()), "Above 1 is slower.")
+    return f"Of a time above 1 is slower, of {join_words(name for name in _metrics(found) if name != 'time')} below 1."
 
 
 def _drift(one: TierDrift) -> str:

@@ -240,4 +240,5 @@ class RayCluster:
 
 def _longest_s(groups: Sequence[Group], order: Order) -> float:
     """Return after how long a task is taken to hang: a process of it that says nothing is ended by the node itself much earlier."""
-    return sum(order.plan.timeout_s + 4 * order.plan.budget_s * group.share for group in groups)
+    plan = order.plan
+    return sum(plan.timeout_s + 4 * plan.budget_s * group.share + len(group.arms) * plan.sustain_s for group in groups)

@@ -10,26 +10,15 @@ from statistics import fmean, median
 import msgspec
 from scipy.special import stdtrit
 
+from ..metric import Better
 from .flips import Location, flip_p, locate, shift_found
 from .policy import Policy, thresholds
 
-__all__ = ["Better", "Decision", "Supply", "Verdict", "block_log", "decide", "decide_once", "detectable_slowdown", "log_ratio", "percent"]
+__all__ = ["Decision", "Supply", "Verdict", "block_log", "decide", "decide_once", "detectable_slowdown", "log_ratio", "percent"]
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0
 """Beyond it the ratio is not a finite number."""
-
-
-class Better(StrEnum):
-    """Say which way a metric is good: `less` for a time, `more` for a throughput."""
-
-    LESS = "less"
-    MORE = "more"
-
-    @property
-    def cost_sign(self) -> int:
-        """Return what the log of head / base is multiplied with so that positive means worse."""
-        return 1 if self is Better.LESS else -1
 
 
 class Supply(StrEnum):

@@ -9,7 +9,7 @@ from ..case import Case
 from ..errors import UsageError
 from ..grids import DEFAULT_NORMS, expand
 from ..grids import grid as find_grid
-from ..request import cases_by_id
+from ..selection import cases_by_id
 from .process import CONTROL, Candidate
 
 __all__ = ["candidates", "cases_of", "controls", "seconds", "share"]

@@ -13,7 +13,9 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 DTYPES = ("float32", "bfloat16", "float16")
 NORMS = ("layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm")
 PASSES = ("forward", "forward_backward")
-CONVENTIONS = ("torch",)
+
+CONVENTIONS = ("torch", "llama", "gemma")
+"""All there are: a convention is a compile-time argument, and its machine code has registers of its own to run out of."""
 
 ROWS = 16
 """Rows of the tensors that launches are captured with. Batches are multiples of 16 in practice, and Triton compiles for that."""

@@ -16,7 +16,7 @@ from .capture import Launch, launches_of
 from .compilation import Compiled, Job, compile_jobs
 from .devices import capability_of
 from .figures import Inspection, Skipped, Variant
-from .scope import ARCHITECTURES, COLS, CONVENTIONS, DTYPES, NORMS, PASSES, ROWS
+from .scope import ARCHITECTURES, COLS, DTYPES, NORMS, PASSES, ROWS
 
 __all__ = ["Observer", "Survey", "cases_in_scope", "survey"]
 
@@ -39,11 +39,11 @@ def cases_in_scope(
     norms: Sequence[str] = NORMS,
     passes: Sequence[str] = PASSES,
     dtypes: Sequence[str] = DTYPES,
-    conventions: Sequence[str] = CONVENTIONS,
+    conventions: Sequence[str] = (Convention.TORCH,),
     cols: Sequence[int] = COLS,
     rows: int = ROWS,
 ) -> tuple[Case, ...]:
-    """Return a case for each width, dtype, pass and norm, and for each convention that the norm has.
+    """Return a case for each width, dtype, pass and norm, and for each convention that the norm has: of the latter torch alone by default.
 
     Raises UsageError for a word or a size that is none.
     """

@@ -50,7 +50,8 @@ def norm_forward(
     stored = load_hidden(x_ptr, residual_ptr, row, col, mask, x_stride, residual_stride, ALIGN, WORKING, "evict_first")
     out = row[:, None] * N + col[None, :]
     if residual_ptr is not None:
-        tl.store(residual_out_ptr + out, stored, mask=mask)
+        # Not `out`, which y's store would share: its 64-bit values would stay in registers across the sums (docs/kernels.md, "Offsets").
+        tl.store(residual_out_ptr + row[:, None] * N + col[None, :], stored, mask=mask)
     hidden = stored.to(WORKING)
     mean = tl.sum(hidden, axis=1) / N.to(WORKING)
     hidden = centre(hidden, mean, mask, CENTRED)

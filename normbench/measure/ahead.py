@@ -9,13 +9,14 @@ import torch
 
 from ..case import Case
 from ..model_case import ModelCase
+from ..throughput_case import ThroughputCase
 from .checking import CheckTask
 from .process import keep_prepared, loaded_provider, open_workload
 
 __all__ = ["load_networks", "prepare_calls"]
 
 
-def load_networks(cases: tuple[ModelCase, ...]) -> None:
+def load_networks(cases: tuple[ModelCase | ThroughputCase, ...]) -> None:
     """Import what networks are made of: a library of models takes seconds, which each task would spend again."""
     from ..models.networks import network
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..case import Cache, Conditions, Pages
+from ..case import Cache, Conditions, Pages, Tier
 from ..record import Block
 from ..tiers import AnyCase
 from .load import OtherLoad
 from .plan import Plan, Schedule, make_schedule
 from .process import OutOfMemory, first_line, is_out_of_memory, open_workload, prepare_process, synchronise
 from .sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
-from .timer import CudaTimer, Timer, WallTimer
+from .timer import CudaTimer, SynchronisedTimer, Timer, WallTimer
 
 if TYPE_CHECKING:
     from .power import PowerMeter
@@ -70,7 +70,8 @@ def _take_block(task: BlockTask) -> BlockResult:
     from .cache import make_flush
 
     device = prepare_process(task.conditions, task.case, task.conditions.pages)
-    timer = _make_timer(device)
+    is_single = task.case.tier is Tier.THROUGHPUT
+    timer = _make_timer(device, is_single=is_single)
     meter = _make_meter(device)
     rng = Random(task.seed)
     # Where the schedule is given, arms are compared with each other: where tensors lie matters to them, not what stands in them.
@@ -87,9 +88,8 @@ def _take_block(task: BlockTask) -> BlockResult:
         ballast = torch.empty(rng.randrange(1, 2**20), dtype=torch.uint8)
         repetition = workload.repetition(task.seed + number)
         allocation_s = time.perf_counter() - start
-        calls = {arm: Call(run=run, before=_in_turn(repetition.restores.get(arm), flush)) for arm, run in repetition.calls.items()}
-        if task.schedule is None:
-            calls |= {name: Call(run=run, before=flush) for name, run in repetition.controls().items()}
+        runs = dict(repetition.calls) if task.schedule is not None else {**repetition.calls, **repetition.controls()}
+        calls = {name: Call(run=run, before=_in_turn(repetition.restores.get(name), flush)) for name, run in runs.items()}
         if schedule is None and task.conditions.pages is Pages.REUSED and device.type == "cpu":
             # Pages that are to be reused must have been used. Left to the calls themselves that takes several of each: rms_norm of
             # 32768x4096 by aten still met 393 000 new pages in its second call and took 1.1 s instead of 0.23.
@@ -104,7 +104,7 @@ def _take_block(task: BlockTask) -> BlockResult:
             start = time.perf_counter()
             costs = warm_up(calls, timer)
         if schedule is None:
-            single = frozenset(arm for arm, call in calls.items() if call.before is not None)
+            single = frozenset(arm for arm, call in calls.items() if is_single or call.before is not None)
             setup_s = allocation_s + time.perf_counter() - start
             schedule = task.schedule or make_schedule(task.plan, costs, single=single, setup_s=setup_s)
             load = OtherLoad()
@@ -120,22 +120,22 @@ def _take_block(task: BlockTask) -> BlockResult:
     return BlockResult(timer=timer.name, blocks=blocks, device_state=state)
 
 
-def _make_timer(device: Any) -> Timer:
+def _make_timer(device: Any, *, is_single: bool) -> Timer:
+    """Return the clock of a device: of calls whose latency a user waits for, `is_single`, launching is a part."""
     if device.type != "cuda":
         return WallTimer()
     import torch
 
-    return CudaTimer(device, torch.cuda)
+    return SynchronisedTimer(device, torch.cuda) if is_single else CudaTimer(device, torch.cuda)
 
 
 def _make_meter(device: Any) -> PowerMeter | None:
     if device.type != "cuda":
         return None
-    import torch
-
+    from .nvml import uuid_of
     from .power import PowerMeter
 
-    return PowerMeter(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+    return PowerMeter(uuid_of(device))
 
 
 def _in_turn(*steps: Callable[[], Any] | None) -> Callable[[], Any] | None:
@@ -157,7 +157,7 @@ def _as_block(repetitions: list[Samples], inner: int, device: Any, others_cpu_sh
         started_at=time.time(),
         inner=inner,
         samples_s=tuple(tuple(samples.time_s) for samples in repetitions),
-        host_s=tuple(tuple(samples.host_s) for samples in repetitions) if device.type == "cuda" else None,
+        host_s=tuple(tuple(samples.host_s) for samples in repetitions) if any(samples.host_s for samples in repetitions) else None,
         page_faults_per_call=faults / calls if device.type == "cpu" else None,
         others_cpu_share=others_cpu_share,
     )

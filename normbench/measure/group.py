@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..case import Conditions
-from ..record import Measurement, Record, Role, Status
+from ..record import Measurement, Record, Role, Status, Sustained
 from ..tiers import AnyCase
 from .checking import CheckResult
 
@@ -79,6 +79,7 @@ class Drafts:
         self.checks: dict[str, CheckResult] = {}
         self.measurements: dict[str, Measurement] = {}
         self.device_states: list[dict[str, Any]] = []
+        self.sustained: dict[str, Sustained] = {}
 
     def settle(self, arms: Iterable[str], status: Status, reason: str) -> None:
         for name in arms:
@@ -100,7 +101,9 @@ class Drafts:
         result = self.checks[name] if role is Role.PROVIDER else CheckResult(provider=name, status=Status.OK)
         status, reason = result.status, result.reason
         measurement = self.measurements.get(name)
-        throttled = sorted({state["throttle_reason"] for state in self.device_states if state.get("throttle_reason")})
+        sustained = self.sustained.get(name)
+        seen = [*(state.get("throttle_reason") for state in self.device_states), sustained.throttled if sustained else None]
+        throttled = sorted({reason for reason in seen if reason})
         if status is Status.OK and throttled:
             status, reason = Status.THROTTLED, f"the device slowed itself down: {', '.join(throttled)}"
         return Record(
@@ -114,11 +117,13 @@ class Drafts:
             group=self._id,
             started_at=self._started_at,
             seed=self._seed,
+            metric=arm.case.metric,
             first_call_s=result.first_call_s,
             accuracy=result.accuracy,
             departure=result.departure,
             memory=result.memory,
             measurement=measurement,
+            sustained=sustained,
             settings=result.settings,
             device_state={"blocks": self.device_states} if self.device_states else None,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from ..case import Case, Tier
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows
 from ..model_case import ModelCase
-from ..record import Block, Measurement, Record, Status, StopReason
+from ..record import Block, Measurement, Record, Status, StopReason, Sustained
 from ..stats import block_log_medians, time_interval
+from ..throughput_case import ThroughputCase
 from ..traffic import predicted_peak_bytes
 from .block import BlockResult, BlockTask
 from .checking import CheckResult, CheckTask
@@ -25,15 +26,21 @@ from .machine import available_memory_bytes
 from .plan import Plan, stop_reason
 from .process import OutOfMemory
 from .servers import Servers
+from .sustain import SustainTask
 from .worker import TaskDied
 
-__all__ = ["Live", "Measurer"]
+__all__ = ["Live", "Measurer", "OnBlock", "OnDone", "OnStart", "Rotating", "ignore"]
 
-_CHECKS = {Tier.OP: f"{__package__}.checking:check", Tier.MODEL: f"{__package__}.network_checking:check_networks"}
+_CHECKS = {
+    Tier.OP: f"{__package__}.checking:check",
+    Tier.MODEL: f"{__package__}.network_checking:check_networks",
+    Tier.THROUGHPUT: f"{__package__}.network_checking:check_networks",
+}
 _PREPARE = f"{__package__}.ahead:prepare_calls"
 _LOAD = f"{__package__}.ahead:load_networks"
 _NORM_CALLS = f"{__package__}.network_checking:emit_norm_calls"
 _BLOCK = f"{__package__}.block:block"
+_SUSTAIN = f"{__package__}.sustain:sustain"
 _DEVICE = f"{__package__}.device:describe_device"
 
 
@@ -54,7 +61,7 @@ OnBlock = Callable[[Live], None]
 OnDone = Callable[[Group, list[Record]], None]
 
 
-def _ignore(_: object) -> None:
+def ignore(_: object) -> None:
     """Tell nobody."""
 
 
@@ -68,6 +75,7 @@ class Measurer:
         plan.validate()
         self._plan = plan
         self._device_name = device
+        self._loaded: set[str] = set()
         self._servers = Servers(providers, device=device, log=log, timeout_s=plan.timeout_s)
         try:
             self.device: Mapping[str, Any] = next(iter(self._servers.run(_DEVICE, device)))
@@ -89,12 +97,18 @@ class Measurer:
         """Run any `module:function` in a fresh fork of the server and return what it emitted."""
         return list(self._servers.run(task, argument))
 
+    def load_networks(self, cases: Iterable[ModelCase | ThroughputCase]) -> None:
+        """Import what networks are made of, once, before they are measured. Raises UsageError for a network that cannot be built."""
+        if new := tuple(case for case in dict.fromkeys(cases) if case.label not in self._loaded):
+            self._servers.prepare(_LOAD, new)
+            self._loaded |= {case.label for case in new}
+
     def norms_of(self, cases: Sequence[ModelCase]) -> dict[ModelCase, dict[Case, int]]:
         """Return the norm calls of one pass of each network as cases of the op tier, each with how often it comes.
 
         Raises UsageError for a network that cannot be built or whose norms cannot be found.
         """
-        self._servers.prepare(_LOAD, tuple(cases))
+        self.load_networks(cases)
         return dict(self._servers.run(_NORM_CALLS, (tuple(cases), self._device_name)))
 
     def measure(self, group: Group) -> list[Record]:
@@ -103,26 +117,28 @@ class Measurer:
         self.measure_all([group], on_done=lambda _, done: records.extend(done))
         return records
 
-    def measure_all(self, groups: Sequence[Group], *, on_done: OnDone, on_start: OnStart = _ignore, on_block: OnBlock = _ignore) -> None:
+    def measure_all(self, groups: Sequence[Group], *, on_done: OnDone, on_start: OnStart = ignore, on_block: OnBlock = ignore) -> None:
         """Measure groups in rotation, a block of each in turn, and hand over each group's records as soon as it is decided.
 
         A machine's speed wanders over minutes. The blocks of a case that are spread over all the time its rotation takes see more
         of that than blocks in a row, and so does its interval. There is one record per arm, and one per control when something was
         timed. A KeyboardInterrupt passes through; the blocks of undecided groups are lost.
         """
-        rotation: list[_Rotating] = []
+        self.load_networks(arm.case for group in groups for arm in group.arms if isinstance(arm.case, ThroughputCase))
+        rotation: list[Rotating] = []
         for group in groups:
             on_start(group)
             drafts = Drafts(group, self._plan.seed)
             timed = self._admit(group, drafts)
             if timed:
-                rotation.append(_Rotating(group, drafts, timed))
+                rotation.append(Rotating(group, drafts, timed))
             else:
                 on_done(group, drafts.records())
         while rotation:
             for one in list(rotation):
                 if self._take_block(one, on_block):
                     rotation.remove(one)
+                    self._sustain(one)
                     on_done(one.group, one.drafts.records())
 
     def _admit(self, group: Group, drafts: Drafts) -> tuple[str, ...]:
@@ -135,7 +151,7 @@ class Measurer:
             drafts.settle(passed, Status.SKIPPED, "empty: there is nothing to time; outputs were checked")
             return ()
         # A block of a small share of the budget is shorter than the 0.4 s that finding a compiled function on disk takes.
-        if passed and (group.case.tier is Tier.MODEL or group.share < 1.0):
+        if passed and (group.case.tier is not Tier.OP or group.share < 1.0):
             self._prepare(group, passed)
         return passed
 
@@ -194,7 +210,7 @@ class Measurer:
         except NormbenchError as error:
             drafts.settle(names, _status_of(error), f"while it was checked in Triton's interpreter: {error}")
 
-    def _take_block(self, one: _Rotating, on_block: OnBlock) -> bool:
+    def _take_block(self, one: Rotating, on_block: OnBlock) -> bool:
         """Take another block of a group and say whether that was its last.
 
         A group in which something fails when called often starts again without it.
@@ -216,7 +232,19 @@ class Measurer:
             one.finish(stop)
         return stop is not None
 
-    def _failing_alone(self, one: _Rotating, error: NormbenchError) -> dict[str, NormbenchError]:
+    def _sustain(self, one: Rotating) -> None:
+        """Run each arm that was timed by itself for a while: what a rate costs cannot be told apart where arms take turns."""
+        group = one.group
+        if group.case.tier is not Tier.THROUGHPUT or self._plan.sustain_s == 0:
+            return
+        for name in one.timed:
+            task = SustainTask(case=group.case, conditions=group.conditions, arm=name, seconds=self._plan.sustain_s, seed=self._plan.seed)
+            try:
+                (one.drafts.sustained[name],) = self._servers.run(_SUSTAIN, task)
+            except NormbenchError as error:
+                one.drafts.sustained[name] = Sustained(duration_s=0.0, calls=0, reasons={"calls": str(error)})
+
+    def _failing_alone(self, one: Rotating, error: NormbenchError) -> dict[str, NormbenchError]:
         """Return who is at fault for a block that failed, by trying each alone; all of them when none fails alone."""
         failed: dict[str, NormbenchError] = {}
         for name in one.timed if len(one.timed) > 1 else ():
@@ -229,7 +257,7 @@ class Measurer:
     def _plan_of(self, group: Group) -> Plan:
         return self._plan if group.share == 1.0 else msgspec.structs.replace(self._plan, budget_s=self._plan.budget_s * group.share)
 
-    def _block_task(self, one: _Rotating, arms: tuple[str, ...]) -> BlockTask:
+    def _block_task(self, one: Rotating, arms: tuple[str, ...]) -> BlockTask:
         # Every block draws its own order of turns and layout; inputs differ too.
         seed = self._plan.seed + 1000 * (one.count + 1)
         return BlockTask(
@@ -242,7 +270,7 @@ class Measurer:
         )
 
 
-class _Rotating:
+class Rotating:
     """Hold a group that is being measured, and what was measured of it so far."""
 
     def __init__(self, group: Group, drafts: Drafts, timed: tuple[str, ...]) -> None:

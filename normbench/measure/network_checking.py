@@ -1,20 +1,23 @@
-"""Tasks of the model tier beside its blocks: the check of a network's arms, and what its norms are called with."""
+"""Tasks of the tiers of whole networks beside their blocks: the check of a network's arms, and what its norms are called with."""
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..case import Norm, Pages
+from ..case import Case, DType, Norm, Pages
 from ..model_case import ModelCase
 from ..models.networks import network
 from ..problem import torch_dtype
 from ..record import NORM_CALLS, Accuracy, Memory, Status
-from ..workloads.agreement import Stray, judge, outcome, stray
+from ..throughput_case import Mode, ThroughputCase
+from ..workloads.agreement import Stray, judge, outcome, output_alone, stray
 from ..workloads.model import (
     forget_networks,
     norm_calls,
@@ -24,8 +27,11 @@ from ..workloads.model import (
     swapped_network,
     without_sharing,
 )
+from ..workloads.serving import exact_logits, served_logits
+from ..workloads.throughput import ThroughputWorkload
+from ..workloads.training import autocast_of, recompute_activations
 from .checking import CheckResult, CheckTask
-from .memory import peak_bytes, saved_bytes
+from .memory import held_bytes, peak_bytes, saved_bytes
 from .process import first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
 
 __all__ = ["check_networks", "emit_norm_calls"]
@@ -33,7 +39,7 @@ __all__ = ["check_networks", "emit_norm_calls"]
 
 def check_networks(task: CheckTask, emit: Callable[[Any], None]) -> None:
     """Compare every arm's output and gradients with the network in float64; emit ("begin", arm) and one CheckResult each."""
-    assert isinstance(task.case, ModelCase), task.case
+    assert not isinstance(task.case, Case), task.case
     device = prepare_process(task.conditions, task.case, Pages.REUSED)
     check = _Check(task, task.case, device)
     for name in task.providers:
@@ -51,22 +57,29 @@ def emit_norm_calls(argument: tuple[tuple[ModelCase, ...], str], emit: Callable[
 
 
 class _Check:
-    """Check the arms of one network, one after the other, against references that are computed once."""
+    """Check the arms of one network, one after the other, against references that are computed once.
 
-    def __init__(self, task: CheckTask, case: ModelCase, device: torch.device) -> None:
-        self._case = case
+    Of training and serving the pass is checked that they are made of, on their own batch: a training step's loss and gradients, and
+    the logits of tokens that are served, through the cache, against a pass without one.
+    """
+
+    def __init__(self, task: CheckTask, case: ModelCase | ThroughputCase, device: torch.device) -> None:
+        self._asked = case
+        self._seed = task.seed
         self._device = device
         self._network = network(case.network)
-        self._batch = self._network.batch(case.preset, seed=task.seed, device=device, dtype=torch_dtype(case.dtype))
-        self._plain = plain_network(case, device)
+        self._case = case if isinstance(case, ModelCase) else case.model_case
+        self._autocast = autocast_of(case.autocast if isinstance(case, ThroughputCase) else None, device)
+        dtype = torch_dtype(case.dtype)
+        self._batch = self._network.batch(case.preset, seed=task.seed, device=device, dtype=dtype, size=case.size)
+        self._plain = plain_network(self._case, device)
         self._exact: dict[Norm, dict[str, Tensor | None]] = {}
         self._stray: Stray | None = None
 
     def result(self, name: str) -> CheckResult:
         norm, provider = split_arm(name)
-        case = ModelCase.make(self._case.network, self._case.preset, norm, self._case.pass_, self._case.size, self._case.dtype)
         try:
-            calls = norm_calls(case, self._device)
+            calls = norm_calls(msgspec.structs.replace(self._case, norm=norm), self._device, self._autocast)
             for op_case in calls:
                 if refusal := _refusal(provider, op_case, self._device.type):
                     return CheckResult(provider=name, status=refusal[0], reason=refusal[1])
@@ -81,10 +94,10 @@ class _Check:
         plain = self._own_stray()
         model = swapped_network(self._plain, norm, provider)
         start = time.perf_counter()
-        values = outcome(self._network, model, self._batch, has_backward=has_backward)
+        values = self._outcome(model)
         synchronise(self._device)
         first_call_s = time.perf_counter() - start
-        accuracy = judge(values, self._exact_of(norm), plain, torch_dtype(self._case.dtype))
+        accuracy = judge(values, self._exact_of(norm), plain, torch_dtype(self._narrowest))
         wrong = [one for one in accuracy if not one.passed]
         return CheckResult(
             provider=name,
@@ -92,34 +105,67 @@ class _Check:
             reason="; ".join(map(_describe, wrong)) or None,
             accuracy=accuracy,
             first_call_s=first_call_s,
-            memory=None if wrong else self._memory(model),
+            memory=None if wrong else self._memory(name, model),
             settings={"grad_mode": "enabled" if has_backward else "no_grad", NORM_CALLS: calls},
         )
+
+    @property
+    def _narrowest(self) -> DType:
+        """Return the dtype that most of the network computes in."""
+        return (self._asked.autocast if isinstance(self._asked, ThroughputCase) else None) or self._asked.dtype
+
+    def _outcome(self, model: nn.Module) -> dict[str, Tensor | None]:
+        """Return what a network gives that computes as it does when it is timed."""
+        with self._autocast:
+            if isinstance(self._asked, ThroughputCase) and self._asked.mode is not Mode.TRAIN:
+                return output_alone(served_logits(self._asked, model, self._batch["input_ids"]))
+            return outcome(self._network, model, self._batch, has_backward=self._case.pass_.has_backward)
 
     def _own_stray(self) -> Stray:
         """Return how far the network as it was built is from float64."""
         if self._stray is None:
-            values = outcome(self._network, self._plain, self._batch, has_backward=self._case.pass_.has_backward)
-            self._stray = stray(values, self._exact_of(self._network.norm))
+            self._stray = stray(self._outcome(self._plain), self._exact_of(self._network.norm))
         return self._stray
 
     def _exact_of(self, norm: Norm) -> dict[str, Tensor | None]:
         if norm not in self._exact:
             wide = swapped_network(without_sharing(self._plain).double(), norm, "eager")
-            batch = {key: value.double() if value.is_floating_point() else value for key, value in self._batch.items()}
-            self._exact[norm] = outcome(self._network, wide, batch, has_backward=self._case.pass_.has_backward)
+            if isinstance(self._asked, ThroughputCase) and self._asked.mode is not Mode.TRAIN:
+                self._exact[norm] = output_alone(exact_logits(self._asked, wide, self._batch["input_ids"]))
+            else:
+                batch = {key: value.double() if value.is_floating_point() else value for key, value in self._batch.items()}
+                self._exact[norm] = outcome(self._network, wide, batch, has_backward=self._case.pass_.has_backward)
         return self._exact[norm]
 
-    def _memory(self, model: nn.Module) -> Memory:
-        """Return the peak of one pass above what was there before, and what autograd saves beside parameters and inputs."""
-        step = step_of(self._network, model, self._batch)
-        call = step if self._case.pass_.has_backward else lambda: self._network.outputs(model, self._batch)
-        excluded = (*model.parameters(), *model.buffers(), *self._batch.values())
+    def _memory(self, name: str, model: nn.Module) -> Memory:
+        """Return the peak of one call above what was there before, and what is kept for backward beside parameters and inputs."""
         try:
-            saved = saved_bytes(lambda: self._network.loss(model, self._batch), excluded) if self._case.pass_.has_backward else None
-            return Memory(peak_bytes=peak_bytes(call, self._device), saved_bytes=saved)
+            return Memory(peak_bytes=peak_bytes(self._call(name, model), self._device), saved_bytes=self._saved_bytes(model))
         except Exception as error:
             return Memory(reason=f"{type(error).__name__}: {first_line(error)}")
+
+    def _call(self, name: str, model: nn.Module) -> Callable[[], Any]:
+        """Return a call as it is timed, of which nothing is the first."""
+        if isinstance(self._asked, ThroughputCase):
+            call = ThroughputWorkload(self._asked, (name,), self._device).repetition(self._seed).calls[name]
+            call()
+            return call
+        step = step_of(self._network, model, self._batch)
+        return step if self._case.pass_.has_backward else lambda: self._network.outputs(model, self._batch)
+
+    def _saved_bytes(self, model: nn.Module) -> int | None:
+        if not self._case.pass_.has_backward:
+            return None
+
+        def loss() -> Tensor:
+            with self._autocast:
+                return self._network.loss(model, self._batch)
+
+        if isinstance(self._asked, ThroughputCase) and self._asked.checkpointing:
+            model = copy.deepcopy(model)
+            recompute_activations(model, self._asked.label)
+            return held_bytes(loss, self._device)
+        return saved_bytes(loss, (*model.parameters(), *model.buffers(), *self._batch.values()))
 
 
 def _refusal(provider: str, case: Any, device: str) -> tuple[Status, str] | None:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Reading", "ask", "board_of", "find_handle", "opened", "visible_uuids"]
+__all__ = ["Card", "Reading", "ask", "board_of", "find_handle", "opened", "uuid_of", "visible_uuids"]
 
 Reading = tuple[Any, str | None]
 """A value and None, or None and the reason why there is no value."""
 
 
-def ask(question: Callable[..., Any], *arguments: Any) -> Reading:
-    """Return the answer of one NVML function, or why there is none: a metric that is missing must not end a timing."""
+def ask(question: Callable[..., Any], *arguments: Any, source: str = "NVML") -> Reading:
+    """Return the answer of one NVML function, or why there is none: a metric that is missing must not end a timing.
+
+    `source` is who is asked, when it is not NVML.
+    """
     try:
         answer = question(*arguments)
     except Exception as error:
-        return None, f"NVML: {error}" if str(error) else f"NVML: {type(error).__name__}"
+        return None, f"{source}: {error}" if str(error) else f"{source}: {type(error).__name__}"
     return answer.decode() if isinstance(answer, bytes) else answer, None
 
 
@@ -65,6 +69,66 @@ def board_of(library: Any, handle: Any) -> Any:
         return handle
     parent, reason = ask(library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle)
     return handle if reason is not None else parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """One figure: the NVML function, its further arguments, whom to ask, and how to get to the figure's unit."""
+
+    function: str
+    arguments: tuple[Any, ...] = ()
+    on_board: bool = True
+    convert: Callable[[Any], float] = float
+
+
+# Clocks, temperature and slowdowns belong to the whole card, also when a MIG slice is measured. Power, energy and use do not: the card's
+# figures would contain the neighbours' work.
+_QUESTIONS = {
+    "power_w": _Question(function="nvmlDeviceGetPowerUsage", on_board=False, convert=lambda milliwatts: milliwatts / 1e3),
+    "energy_j": _Question(function="nvmlDeviceGetTotalEnergyConsumption", on_board=False, convert=lambda millijoules: millijoules / 1e3),
+    "sm_clock_mhz": _Question(function="nvmlDeviceGetClockInfo", arguments=(1,)),
+    "memory_clock_mhz": _Question(function="nvmlDeviceGetClockInfo", arguments=(2,)),
+    "temperature_c": _Question(function="nvmlDeviceGetTemperature", arguments=(0,)),
+    "utilisation_percent": _Question(function="nvmlDeviceGetUtilizationRates", on_board=False, convert=lambda rates: float(rates.gpu)),
+    "throttle_bits": _Question(function="nvmlDeviceGetCurrentClocksThrottleReasons", convert=int),
+}
+
+
+class Card:
+    """Ask one device, named by UUID (`GPU-...` or `MIG-...`), until it is closed; `reason` says why it cannot be asked at all.
+
+    The UUID is PyTorch's, since NVML counts cards in another order than CUDA. `library` stands in for the module pynvml.
+    """
+
+    def __init__(self, uuid: str, *, library: Any = None) -> None:
+        self.reason: str | None
+        self._resources = ExitStack()
+        self._nvml, self.reason = self._resources.enter_context(opened(library))
+        if self.reason is None:
+            self._handle, self.reason = find_handle(self._nvml, uuid)
+        if self.reason is None:
+            self._board = board_of(self._nvml, self._handle)
+
+    def read(self, figure: str) -> Reading:
+        """Return a figure by its name with unit: power_w, energy_j (since the driver was loaded), sm_clock_mhz, memory_clock_mhz,
+        temperature_c, utilisation_percent or throttle_bits.
+        """
+        if self.reason is not None:
+            return None, self.reason
+        question = _QUESTIONS[figure]
+        handle = self._board if question.on_board else self._handle
+        return ask(lambda: question.convert(getattr(self._nvml, question.function)(handle, *question.arguments)))
+
+    def close(self) -> None:
+        """Let go of NVML, however often."""
+        self._resources.close()
+
+
+def uuid_of(device: Any) -> str:
+    """Return the UUID of a torch device of type cuda, which starts CUDA."""
+    import torch
+
+    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
 
 
 def visible_uuids(library: Any, environment: Mapping[str, str] = os.environ) -> Reading:

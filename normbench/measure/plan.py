@@ -34,6 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `budget_s` is the wall time of the blocks of one case, all its providers together: a block's start, compilation, set-up and
     warm-up included, the check against the oracle before the first block not. Blocks are added until the 95 % interval of every
     provider's time is within `target_half_width` (relative), or another block would exceed the budget, or `max_blocks` are done.
+    An arm of the throughput tier is then called by itself for `sustain_s` more seconds, unless that is 0.
     `floor_blocks` are taken even beyond the budget: fewer give no interval worth printing. No interval is believed to be narrow
     before `min_blocks`. `timeout_s` ends a process that says nothing for so long.
     """
@@ -47,6 +48,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 20
     min_sample_s: float = 1e-3
     timeout_s: float = 900.0
+    sustain_s: float = 0.0
     seed: int = 0
 
     def validate(self) -> None:
@@ -56,6 +58,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             if not (isfinite(value) and value > 0):
                 unit = " of seconds" if name.endswith("_s") else ""
                 raise UsageError(f"{name} {value!r} must be a finite number{unit} above 0")
+        if not (isfinite(self.sustain_s) and 0 <= self.sustain_s < self.timeout_s):
+            # A process says nothing while it runs an arm by itself.
+            raise UsageError(
+                f"sustain_s {self.sustain_s!r} must be a finite number of seconds, at least 0 and below timeout_s {self.timeout_s!r}"
+            )
         if not 1 <= self.floor_blocks <= self.min_blocks <= self.max_blocks:
             raise UsageError(f"blocks must satisfy 1 <= floor ({self.floor_blocks}) <= min ({self.min_blocks}) <= max ({self.max_blocks})")
         if self.max_repetitions < 1:

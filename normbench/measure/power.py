@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
-from .nvml import Reading, ask, board_of, find_handle, opened
+from .energy import EnergyCounter, card_energy
+from .nvml import Card
+from .watch import INTERVAL_S, Watch
 
 __all__ = ["PowerMeter", "throttle_reason"]
-
-INTERVAL_S = 0.1
-"""Time between two samples. NVML refreshes power and utilisation every 20 to 100 ms; asking more often costs and tells nothing."""
 
 _SLOWDOWNS = {
     0x004: "power cap",
@@ -37,43 +34,29 @@ def throttle_reason(bits: int) -> str | None:
     return ", ".join(text for bit, text in _SLOWDOWNS.items() if bits & bit) or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Metric:
-    """One metric: the NVML question, the factor to its unit, and what one number of many samples is."""
-
-    question: str
-    arguments: tuple[Any, ...] = ()
-    on_board: bool = True
-    read: Callable[[Any], float] = float
-    summarise: Callable[[list[float]], float] = median
-
-
-def _union(bits: list[float]) -> float:
+def _union(bits: list[int]) -> int:
     total = 0
     for one in bits:
-        total |= int(one)
+        total |= one
     return total
 
 
-# Clocks, temperature and slowdowns belong to the whole card, also when a MIG slice is measured. Power and use do not: the card's
-# figures would contain the neighbours' work.
-_METRICS = {
-    "power_w": _Metric(question="nvmlDeviceGetPowerUsage", on_board=False, read=lambda milliwatts: milliwatts / 1e3, summarise=fmean),
-    "sm_clock_mhz": _Metric(question="nvmlDeviceGetClockInfo", arguments=(1,)),
-    "memory_clock_mhz": _Metric(question="nvmlDeviceGetClockInfo", arguments=(2,)),
-    "temperature_c": _Metric(question="nvmlDeviceGetTemperature", arguments=(0,), summarise=max),
-    "utilisation_percent": _Metric(
-        question="nvmlDeviceGetUtilizationRates", on_board=False, read=lambda rates: float(rates.gpu), summarise=fmean
-    ),
-    "throttle_bits": _Metric(question="nvmlDeviceGetCurrentClocksThrottleReasons", summarise=_union),
+_SUMMARIES: dict[str, Callable[[list[Any]], float]] = {
+    "power_w": fmean,
+    "sm_clock_mhz": median,
+    "memory_clock_mhz": median,
+    "temperature_c": max,
+    "utilisation_percent": fmean,
+    "throttle_bits": _union,
 }
-_FIELDS = (*_METRICS, "sm_clock_min_mhz", "energy_j", "throttle_reason")
+"""What is watched, and what one number of many samples is."""
+_FIELDS = (*_SUMMARIES, "sm_clock_min_mhz", "energy_j", "throttle_reason")
 
 
 class PowerMeter:
-    """Sample one device, named by UUID (`GPU-...` or `MIG-...`), from `start` to `stop`. Never raises.
+    """Sample one device, named by UUID as in `nvml.Card`, from `start` to `stop`. Never raises.
 
-    The UUID is PyTorch's, since NVML counts cards in another order than CUDA. `library` stands in for the module pynvml.
+    `library` stands in for the module pynvml.
     """
 
     def __init__(self, uuid: str, *, library: Any = None, interval_s: float = INTERVAL_S) -> None:
@@ -83,19 +66,14 @@ class PowerMeter:
 
     def start(self) -> None:
         """Open NVML, read the energy counter and begin to sample in a thread."""
-        self._resources = ExitStack()
-        self._samples: dict[str, list[float]] = {name: [] for name in _METRICS}
-        self._reasons: dict[str, str] = {}
-        self._done = threading.Event()
-        self._nvml, self._unavailable = self._resources.enter_context(opened(self._library))
-        if self._unavailable is None:
-            self._handle, self._unavailable = find_handle(self._nvml, self._uuid)
+        self._card = Card(self._uuid, library=self._library)
         self._started_s = time.perf_counter()
-        if self._unavailable is None:
-            self._board = board_of(self._nvml, self._handle)
-            self._energy = self._read_energy()
-            self._thread = threading.Thread(target=self._sample_until_done, name="normbench-power", daemon=True)
-            self._thread.start()
+        self._watch: Watch | None = None
+        if self._card.reason is None:
+            self._energy: EnergyCounter = card_energy(self._card)
+            self._before_j = self._energy.read()
+            self._watch = Watch({name: partial(self._card.read, name) for name in _SUMMARIES}, interval_s=self._interval_s)
+            self._watch.start()
 
     def stop(self) -> dict[str, Any]:
         """End sampling and return plain JSON values; what could not be read is null and has its reason in `reasons`.
@@ -106,58 +84,23 @@ class PowerMeter:
         """
         duration_s = time.perf_counter() - self._started_s
         state: dict[str, Any] = {"uuid": self._uuid, "duration_s": duration_s, "samples": 0} | dict.fromkeys(_FIELDS)
-        with self._resources:
-            if self._unavailable is not None:
-                return state | {"reasons": dict.fromkeys(_FIELDS, self._unavailable)}
-            self._done.set()
-            self._thread.join()
-            # Only when nothing was sampled under load: by now the device may be idle already.
-            if not any(self._samples.values()):
-                self._sample()
-            energy_j, energy_reason = self._energy_used(duration_s)
-        state |= {name: _METRICS[name].summarise(values) if values else None for name, values in self._samples.items()}
-        state["samples"] = max(map(len, self._samples.values()))
-        state["energy_j"] = energy_j
-        clocks = self._samples["sm_clock_mhz"]
-        state["sm_clock_min_mhz"] = min(clocks) if clocks else None
+        if self._watch is None:
+            self._card.close()
+            return state | {"reasons": dict.fromkeys(_FIELDS, self._card.reason)}
+        seen = self._watch.stop()
+        state["energy_j"], energy_reason = self._energy.spent(self._before_j, duration_s)
+        self._card.close()
+        samples = {name: seen.read(name) for name in _SUMMARIES}
+        state |= {name: _SUMMARIES[name](values) for name, values in samples.items() if values}
+        state["samples"] = max(map(len, samples.values()))
+        state["sm_clock_min_mhz"] = min(samples["sm_clock_mhz"], default=None)
         if state["throttle_bits"] is not None:
-            state["throttle_bits"] = int(state["throttle_bits"])
             state["throttle_reason"] = throttle_reason(state["throttle_bits"])
-        return state | {"reasons": self._reasons_of(state, energy_reason)}
-
-    def _reasons_of(self, state: dict[str, Any], energy_reason: str | None) -> dict[str, str]:
-        reasons = {name: reason for name, reason in self._reasons.items() if state[name] is None}
+        reasons = {name: reason for name, reason in seen.reasons.items() if state[name] is None}
         if energy_reason is not None:
             reasons["energy_j"] = energy_reason
         if "sm_clock_mhz" in reasons:
             reasons["sm_clock_min_mhz"] = reasons["sm_clock_mhz"]
         if "throttle_bits" in reasons:
             reasons["throttle_reason"] = reasons["throttle_bits"]
-        return reasons
-
-    def _sample_until_done(self) -> None:
-        while not self._done.wait(self._interval_s):
-            self._sample()
-
-    def _sample(self) -> None:
-        for name, metric in _METRICS.items():
-            handle = self._board if metric.on_board else self._handle
-            value, reason = ask(self._read_metric, metric, handle)
-            if reason is None:
-                self._samples[name].append(value)
-            else:
-                self._reasons[name] = reason
-
-    def _read_metric(self, metric: _Metric, handle: Any) -> float:
-        return metric.read(getattr(self._nvml, metric.question)(handle, *metric.arguments))
-
-    def _read_energy(self) -> Reading:
-        return ask(lambda: self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
-
-    def _energy_used(self, duration_s: float) -> Reading:
-        (before_mj, before_reason), (after_mj, after_reason) = self._energy, self._read_energy()
-        if before_reason is not None or after_reason is not None:
-            return None, before_reason or after_reason
-        if after_mj <= before_mj:
-            return None, f"the card's energy counter did not advance within {duration_s:.3f} s"
-        return (after_mj - before_mj) / 1e3, None
+        return state | {"reasons": reasons}

@@ -9,6 +9,7 @@ from ..case import Case, Conditions, Pages, Pass
 from ..errors import NormbenchError
 from ..model_case import ModelCase
 from ..registry import NormFunction, Provider, Registry
+from ..throughput_case import ThroughputCase
 from ..tiers import AnyCase
 from ..workloads.workload import Workload
 
@@ -93,6 +94,10 @@ def open_workload(case: AnyCase, arms: tuple[str, ...], device: Any, *, is_redra
         from ..workloads.model import ModelWorkload
 
         return ModelWorkload(case, arms, device)
+    if isinstance(case, ThroughputCase):
+        from ..workloads.throughput import ThroughputWorkload
+
+        return ThroughputWorkload(case, arms, device)
     from ..workloads.op import OpWorkload
 
     functions = {spec: prepared_function(spec, case) for spec in arms}

@@ -13,7 +13,7 @@ import msgspec
 
 from .plan import MAX_LAUNCH_S
 
-__all__ = ["CudaTimer", "Sample", "Timer", "WallTimer", "run_calls"]
+__all__ = ["CudaTimer", "Sample", "SynchronisedTimer", "Timer", "WallTimer", "run_calls"]
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -68,6 +68,27 @@ class WallTimer:
             start = perf_counter_ns()
             run_calls(call, inner)
             stop = perf_counter_ns()
+        return Sample((stop - start) * 1e-9 / inner)
+
+
+class SynchronisedTimer:
+    """Time calls until the device is done with them, as whoever waits for a token does: launching is a part of it.
+
+    `cuda` is `torch.cuda`, or a stand-in.
+    """
+
+    name = "perf_counter_ns+synchronize"
+
+    def __init__(self, device: Any, cuda: Any) -> None:
+        self._device = device
+        self._cuda = cuda
+
+    def sample(self, call: Callable[[], Any], inner: int) -> Sample:
+        self._cuda.synchronize(self._device)
+        start = perf_counter_ns()
+        run_calls(call, inner)
+        self._cuda.synchronize(self._device)
+        stop = perf_counter_ns()
         return Sample((stop - start) * 1e-9 / inner)
 
 

@@ -21,8 +21,9 @@ LAYERS = 2
 TINY_VOCABULARY = 1024
 
 
-def _recipe(make: Any, inputs: Any, loss: Any, full: tuple[int, int], tiny: tuple[int, int] = (2, 64)) -> Recipe:
-    return Recipe(sizes={"tiny": tiny, "full": full}, make=make, inputs=inputs, output=_logits, loss=loss, extra="transformers")
+def _recipe(make: Any, inputs: Any, loss: Any, full: tuple[int, int], *, is_decoder: bool = False) -> Recipe:
+    sizes = {"tiny": (2, 64), "full": full}
+    return Recipe(sizes=sizes, make=make, inputs=inputs, output=_logits, loss=loss, extra="transformers", is_decoder=is_decoder)
 
 
 def _logits(output: Any) -> Tensor:
@@ -66,7 +67,7 @@ def _decoder_loss(logits: Tensor, batch: Batch) -> Tensor:
 def _causal(model: str, configuration: str, tiny: Mapping[str, Any], full: Mapping[str, Any], size: tuple[int, int]) -> Recipe:
     presets = {"tiny": {"vocab_size": TINY_VOCABULARY, **tiny}, "full": full}
     inputs = partial(_tokens, _vocabularies(presets), ("input_ids",))
-    return _recipe(partial(_make, model, configuration, presets), inputs, _causal_loss, size)
+    return _recipe(partial(_make, model, configuration, presets), inputs, _causal_loss, size, is_decoder=True)
 
 
 def _gpt(width: int, heads: int, tokens: int) -> dict[str, Any]:

@@ -76,11 +76,20 @@ class Network:
         return module.train()
 
     def batch(
-        self, preset: str, *, seed: int = 0, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+        self,
+        preset: str,
+        *,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        size: tuple[int, ...] | None = None,
     ) -> dict[str, Tensor]:
-        """Return the keyword arguments of the module: tokens, int64, or pixels in `dtype`; the same for a seed on every device."""
+        """Return the keyword arguments of the module: tokens, int64, or pixels in `dtype`; the same for a seed on every device.
+
+        `size` is that of the main input, the preset's own when not given.
+        """
         generator = torch.Generator().manual_seed(seed)
-        inputs = self.recipe.inputs(self.size(preset), preset, generator)
+        inputs = self.recipe.inputs(self.size(preset) if size is None else size, preset, generator)
         return {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -21,7 +21,8 @@ class Recipe:
     `sizes` has the shape of the main input of each preset. `make(preset)` returns the module, with weights from torch's generator and
     no dropout. `inputs(size, preset, generator)` returns the model's keyword arguments on the CPU. `output` picks, from what the
     model returns, the differentiable tensor that is compared. `loss(output, batch)` is what is trained, a scalar. `extra` names the
-    provider whose requirement (`catalogue.REQUIREMENTS`) must be installed, or is None.
+    provider whose requirement (`catalogue.REQUIREMENTS`) must be installed, or is None. `is_decoder` says that it predicts each token
+    from those before it and takes `input_ids`, `cache`, `use_cache` and `logits_to_keep` as models of `transformers` do.
     """
 
     sizes: Mapping[str, tuple[int, ...]]
@@ -30,6 +31,7 @@ class Recipe:
     output: Callable[[Any], Tensor]
     loss: Callable[[Tensor, Batch], Tensor]
     extra: str | None = None
+    is_decoder: bool = False
 
 
 def next_token_loss(logits: Tensor, tokens: Tensor) -> Tensor:

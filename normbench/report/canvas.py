@@ -75,13 +75,13 @@ def style_of(name: str, providers: Sequence[str]) -> tuple[str, str]:
     return _STYLES[name] if name in _STYLES else _OTHERS[others.index(name) % len(_OTHERS)]
 
 
-def panels(count: int, columns: int, panel_inch: float, head_inch: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure of 1200 pixels' width with `count` panels that share their axes."""
+def panels(count: int, columns: int, panel_inch: float, head_inch: float, *, are_alike: bool = True) -> tuple[Figure, list[Axes]]:
+    """Return a figure of 1200 pixels' width with `count` panels that share their axes if they are alike."""
     columns = min(columns, count)
     rows = ceil(count / columns)
     figure = Figure(figsize=(_WIDTH_INCH, rows * panel_inch + head_inch), dpi=_DPI, layout="constrained", facecolor=PAPER)
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+    axes = figure.subplots(rows, columns, sharex=are_alike, sharey=are_alike, squeeze=False).ravel().tolist()
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]

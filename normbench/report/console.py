@@ -10,19 +10,25 @@ from ..attribution import attribute, norms_of_networks
 from ..results import BASELINE, Result, derive_results
 from ..store import Run
 from .answers import scope_answer
+from .companies import by_company
 from .findings import unmeasured
 from .header import state_line
 from .networks import NetworkSection, network_answers, network_sections
-from .tables import NO_DIFFERENCE, ScopeResults, by_scope, fastest, shape_text
+from .tables import NO_DIFFERENCE, ScopeResults, Table, by_scope, fastest, shape_text
+from .throughput import throughput_sections
+from .throughput_answers import norm_gains, throughput_answers
 from .units import DASH, TIMES, join_words, number, percent, time_text, time_unit
 
 __all__ = ["summary_table"]
 
 
 def summary_table(run: Run) -> RenderableType:
-    """Return a run's times and speed-ups as a rich renderable, with reasons for what has none and the state of the run."""
+    """Return a run's rates, times and speed-ups as a rich renderable, with reasons for what has none and the state of the run."""
     results = derive_results(run.records)
     parts: list[RenderableType] = []
+    companies = by_company(results)
+    parts += [_rich_table(told.title, told.circumstances, told.rates, words=3) for told in throughput_sections(companies)]
+    parts += [Text(f"{_plain(sentence)}.") for sentence in (*throughput_answers(companies), *norm_gains(companies))]
     beside = norms_of_networks(results)
     found = attribute(results)
     sections = network_sections(results, found)
@@ -41,20 +47,22 @@ def summary_table(run: Run) -> RenderableType:
 
 def _network_tables(section: NetworkSection) -> list[RichTable]:
     """Return the times of a network, and what changes of its norms save."""
-    tables = []
-    for caption, content in ((section.circumstances, section.times), ("saved of a pass", section.savings)):
-        if content is not None:
-            table = RichTable(title=section.title, caption=caption, title_justify="left", caption_justify="left")
-            for place, name in enumerate(content.header):
-                table.add_column(Text(_unescaped(name)), justify="left" if place < 2 else "right")
-            for row in content.rows:
-                table.add_row(*(Text(_unescaped(cell)) for cell in row))
-            tables.append(table)
-    return tables
+    contents = ((section.circumstances, section.times), ("saved of a pass", section.savings))
+    return [_rich_table(section.title, caption, content, words=2) for caption, content in contents if content is not None]
+
+
+def _rich_table(title: str, caption: str, content: Table, *, words: int) -> RichTable:
+    """Return a table of a report for a terminal; the first `words` columns name what a row is of."""
+    table = RichTable(title=title, caption=caption, title_justify="left", caption_justify="left")
+    for place, name in enumerate(content.header):
+        table.add_column(Text(_unescaped(name)), justify="left" if place < words else "right")
+    for row in content.rows:
+        table.add_row(*(Text(_unescaped(cell)) for cell in row))
+    return table
 
 
 def _unescaped(text: str) -> str:
-    return text.replace("<br>", " ").replace("\\", "")
+    return text.replace("<br>", " ").replace("\\", "").replace("**", "")
 
 
 def _scope_table(grid: ScopeResults) -> RichTable:

@@ -101,7 +101,7 @@ def oddities(results: Iterable[Result], peak: float | None) -> list[str]:
     if throttled := [one for one in results if one.record.status is Status.THROTTLED]:
         sentences.append(f"the device throttled meanwhile: {_where(throttled)}")
     if wide := [one for one in results if one.time and (one.time.half_width or 0.0) > _WIDE]:
-        sentences.append(f"interval of the time wider than ±{percent(_WIDE)}; a larger `--budget` narrows it: {_where(wide)}")
+        sentences.append(f"interval wider than ±{percent(_WIDE)}; a larger `--budget` narrows it: {_where(wide)}")
     if busy := [one for one in results if one.time and _others_share(one.record) > _BUSY]:
         most = max(_others_share(one.record) for one in busy)
         sentences.append(

@@ -15,6 +15,7 @@ from ..results import Result
 from ..store import Run
 from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
 from .commands import run_command, scope_command
+from .companies import by_company
 from .findings import first_call_table, oddities, peak_gbps, unmeasured
 from .header import facts, state_line
 from .machines import machine_tables
@@ -31,6 +32,8 @@ from .tables import (
     on_machine,
     time_table,
 )
+from .throughput import throughput_notes, throughput_sections
+from .throughput_answers import norm_gains, throughput_answers
 from .units import escape
 
 __all__ = ["Picture", "render_markdown", "table_text"]
@@ -49,6 +52,8 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
     asked = [one for one in results if one.record.case_id not in beside]
     grids = [grid for grid in by_scope(asked) if grid.providers]
     alone = [grid for grid in by_scope(one for one in results if one.record.case_id in beside) if grid.providers]
+    companies = by_company(results)
+    throughput = throughput_sections(companies)
     ratios = norm_ratios(asked)
     peaks = {"": peak_gbps(run.info.machine)} | {name: peak_gbps(one.machine) for name, one in run.info.machines.items()}
     environment = jinja2.Environment(
@@ -78,7 +83,19 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
             for name, peak in peaks.items()
             for sentence in oddities([one for one in results if one.record.machine == name], peak)
         ],
-        circumstances=list(dict.fromkeys([*(grid.scope.circumstances for grid in grids), *networks_circumstances(results)])),
+        circumstances=list(
+            dict.fromkeys(
+                [
+                    *(grid.scope.circumstances for grid in grids),
+                    *networks_circumstances(results),
+                    *(one.circumstances for one in throughput),
+                ]
+            )
+        ),
+        rate_answers=throughput_answers(companies),
+        norm_gains=norm_gains(companies),
+        throughput=throughput,
+        throughput_notes=throughput_notes(throughput),
         norm_changes=network_answers([one for one in found if one.is_of_norm]),
         provider_changes=network_answers([one for one in found if not one.is_of_norm]),
         networks=network_sections(results, found),

@@ -9,9 +9,11 @@ import matplotlib.style
 from ..attribution import Attribution, norms_of_networks
 from ..results import Result
 from .canvas import pages, png
+from .companies import by_company
 from .figures import bandwidth_figure, time_figure
 from .heatmap import speedup_figure
 from .markdown import Picture
+from .rate_pictures import draw_rates
 from .savings import savings_figure
 from .tables import by_scope
 
@@ -26,7 +28,7 @@ _KINDS = (
 
 def draw_pictures(results: Sequence[Result], found: Sequence[Attribution] = ()) -> dict[Picture, bytes]:
     """Return each picture with its PNG, or without a file and with the reason when there is nothing to draw."""
-    drawn = _savings(found)
+    drawn = draw_rates(by_company(results)) | _savings(found)
     beside = norms_of_networks(results)
     for page in pages([grid for grid in by_scope(one for one in results if one.record.case_id not in beside) if grid.providers]):
         for kind, draw, caption, nothing in _KINDS:

@@ -13,7 +13,7 @@ from ..case import Cache, Conditions, DType, Norm, Pages, Pass, Tier
 from ..catalogue import BUILT_IN
 from ..record import COPY, Record, Role
 from ..results import BASELINE, Result, is_another_function
-from ..stats import ratio_interval
+from ..stats import Interval, ratio_interval
 from .units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "on_machine",
     "shape_text",
     "time_table",
+    "told_ratio",
 ]
 
 NO_DIFFERENCE = "≈"
@@ -111,6 +112,8 @@ class Table(msgspec.Struct, frozen=True):
 
 def describe_conditions(conditions: Conditions) -> str:
     threads = f"{conditions.threads} thread" + ("" if conditions.threads == 1 else "s")
+    if conditions.parallel is not None:
+        threads = f"{conditions.processes} processes ({conditions.parallel.value}) of {threads}"
     return f"{conditions.device}, {threads}, {conditions.cache.value} cache, {conditions.pages.value} pages"
 
 
@@ -213,8 +216,12 @@ def _speedup(result: Result) -> str:
         return "baseline"
     if result.speedup is None:
         return result.speedup_missing or DASH
-    told = not result.speedup.contains(1.0)
-    return ratio_text(result.speedup) + ("" if told else f" {NO_DIFFERENCE}")
+    return told_ratio(result.speedup)
+
+
+def told_ratio(ratio: Interval) -> str:
+    """Return a ratio with its interval, marked where that contains 1: no difference can be told."""
+    return ratio_text(ratio) + (f" {NO_DIFFERENCE}" if ratio.contains(1.0) else "")
 
 
 def bandwidth_table(grid: ScopeResults, peak_gbps: float | None) -> Table | None:

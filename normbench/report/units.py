@@ -21,6 +21,7 @@ __all__ = [
     "number",
     "percent",
     "plus_minus",
+    "rate_text",
     "ratio_text",
     "time_text",
     "time_unit",
@@ -69,6 +70,14 @@ def interval_text(interval: Interval, scale: float = 1.0) -> str:
 def ratio_text(interval: Interval) -> str:
     """Return a ratio with its interval, e.g. `1.31× (1.27–1.35)`."""
     return f"{number(interval.estimate)}{TIMES} {interval_text(interval)}"
+
+
+def rate_text(interval: Interval) -> str:
+    """Return a rate with half its interval in percent, e.g. `1234 ± 1.2 %`; of the two sides the wider one counts."""
+    if interval.low is None or interval.high is None:
+        return f"{number(interval.estimate)} (no interval)"
+    half = max(interval.high - interval.estimate, interval.estimate - interval.low) / interval.estimate
+    return f"{number(interval.estimate)} ± {number(100 * half, 2)} %"
 
 
 def percent(share: float) -> str:

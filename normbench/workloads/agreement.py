@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ..models.networks import Network
 from ..record import Accuracy
 
-__all__ = ["Stray", "judge", "outcome", "stray"]
+__all__ = ["Stray", "judge", "outcome", "output_alone", "stray"]
 
 FACTOR = 4.0
 
@@ -44,12 +44,17 @@ class Stray:
 def outcome(found: Network, model: nn.Module, batch: dict[str, Tensor], *, has_backward: bool) -> dict[str, Tensor | None]:
     """Return the output of a network and, with a backward, the gradient of its loss in every parameter by the parameter's name."""
     with torch.set_grad_enabled(has_backward):
-        values: dict[str, Tensor | None] = {_OUTPUT: found.outputs(model, batch).detach()}
+        values = output_alone(found.outputs(model, batch))
         if has_backward:
             named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
             gradients = torch.autograd.grad(found.loss(model, batch), tuple(named.values()), allow_unused=True)
             values |= dict(zip(named, gradients, strict=True))
     return values
+
+
+def output_alone(output: Tensor) -> dict[str, Tensor | None]:
+    """Return the outcome of a pass without gradients that gave this output."""
+    return {_OUTPUT: output.detach()}
 
 
 def stray(values: Mapping[str, Tensor | None], exact: Mapping[str, Tensor | None]) -> Stray:

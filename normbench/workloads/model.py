@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -28,9 +29,11 @@ from ..record import NO_NORM
 __all__ = [
     "ModelRepetition",
     "ModelWorkload",
+    "arm_network",
     "forget_networks",
     "norm_calls",
     "plain_network",
+    "runs_without_norms",
     "split_arm",
     "step_of",
     "swapped_network",
@@ -62,7 +65,7 @@ def _built(name: str, preset: str, dtype: DType, is_training: bool, device: torc
 
 def forget_networks() -> None:
     """Let go of the networks that are kept in this process: one of real widths takes gigabytes."""
-    for kept in (_built, _template, _runs_without_norms):
+    for kept in (_built, arm_network, runs_without_norms):
         kept.cache_clear()
 
 
@@ -85,7 +88,7 @@ def without_sharing(model: nn.Module) -> nn.Module:
 
 
 @lru_cache(maxsize=_ARMS_KEPT)
-def _template(case: ModelCase, arm: str, device: torch.device) -> nn.Module:
+def arm_network(case: ModelCase, arm: str, device: torch.device) -> nn.Module:
     """Return an arm's network, which repetitions copy; `case` stands for all of its company."""
     plain = plain_network(case, device)
     if arm != NO_NORM:
@@ -102,17 +105,17 @@ def _hand_on(x: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 @lru_cache(maxsize=_NETWORKS_KEPT)
-def _runs_without_norms(case: ModelCase, device: torch.device) -> bool:
+def runs_without_norms(case: ModelCase, device: torch.device) -> bool:
     """Say whether the network computes finite numbers without its norms: infinities and NaN may take another time."""
     try:
-        output = _call(case, network(case.network), _template(case, NO_NORM, device), _batch(case, device, seed=0))()
+        output = _call(case, network(case.network), arm_network(case, NO_NORM, device), _batch(case, device, seed=0))()
     except (RuntimeError, UsageError):
         return False
     return all(bool(tensor.isfinite().all()) for tensor in (output if isinstance(output, tuple) else (output,)) if tensor is not None)
 
 
 def _batch(case: ModelCase, device: torch.device, *, seed: int) -> dict[str, Tensor]:
-    return network(case.network).batch(case.preset, seed=seed, device=device, dtype=torch_dtype(case.dtype))
+    return network(case.network).batch(case.preset, seed=seed, device=device, dtype=torch_dtype(case.dtype), size=case.size)
 
 
 def step_of(found: Network, model: nn.Module, batch: dict[str, Tensor]) -> Callable[[], tuple[Tensor | None, ...]]:
@@ -133,11 +136,11 @@ def _call(case: ModelCase, found: Network, model: nn.Module, batch: dict[str, Te
     return step_of(found, model, batch) if case.pass_.has_backward else partial(found.outputs, model, batch)
 
 
-def norm_calls(case: ModelCase, device: torch.device) -> dict[Case, int]:
+def norm_calls(case: ModelCase, device: torch.device, autocast: AbstractContextManager[Any] | None = None) -> dict[Case, int]:
     """Return the norm calls of one pass of a network as cases of the op tier, each with how often it comes.
 
     They are seen by hooks on one forward pass. A norm over several dimensions is a case over their product. Raises UsageError for a
-    network that cannot compute in its dtype on the device.
+    network that cannot compute in its dtype on the device. The pass runs under `autocast`, if any.
     """
     model = swapped_network(plain_network(case, device), case.norm, "eager")
     seen: Counter[Case] = Counter()
@@ -162,7 +165,7 @@ def norm_calls(case: ModelCase, device: torch.device) -> dict[Case, int]:
         hook = partial(watch, torch.Size(found.normalized_shape).numel(), found.eps, found.convention)
         found.module.register_forward_pre_hook(hook)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), autocast or nullcontext():
             network(case.network).outputs(model, _batch(case, device, seed=0))
     except torch.OutOfMemoryError:
         raise
@@ -204,11 +207,11 @@ class ModelWorkload:
         """Return newly allocated networks and inputs and the calls of all arms."""
         batch = _batch(self._case, self._device, seed=seed)
         copied: dict[int, Any] = {}
-        has_control = _runs_without_norms(self._case, self._device)
+        has_control = runs_without_norms(self._case, self._device)
         calls = {}
         for arm in (*self._arms, *([NO_NORM] if has_control else [])):
             # What is copied for one arm is there for the next: arms go on sharing what they shared.
-            model = copy.deepcopy(_template(self._case, arm, self._device), copied)
+            model = copy.deepcopy(arm_network(self._case, arm, self._device), copied)
             calls[arm] = _call(self._case, self._found, model, batch)
         kept = {NO_NORM: calls.pop(NO_NORM)} if has_control else {}
         return ModelRepetition(calls=calls, restores={}, kept=kept)

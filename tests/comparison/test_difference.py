@@ -11,7 +11,7 @@ from scipy.stats import ttest_ind
 
 from normbench.comparison.difference import Difference, Reading, Verdict, cost_range, difference, judge, percent, reading
 from normbench.comparison.drift import Drift, drift_of
-from normbench.gate.decide import Better
+from normbench.metric import Better
 from normbench.stats import Interval, Unit, log_interval
 
 STILL = Drift(variance=0.0, groups=6, mean=0.0)

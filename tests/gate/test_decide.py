@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from normbench.errors import UsageError
-from normbench.gate.decide import Better, Supply, Verdict, block_log, decide, decide_once, detectable_slowdown, log_ratio
+from normbench.gate.decide import Supply, Verdict, block_log, decide, decide_once, detectable_slowdown, log_ratio
 from normbench.gate.policy import Policy, thresholds
+from normbench.metric import Better
 
 POLICY = Policy()
 CASES = 6

@@ -10,7 +10,7 @@ from . import sample_kernels
 SAMPLES = Path(sample_kernels.__file__)
 
 # One kernel, compiled in a second: the whole way from a file to a table.
-SMALL = ["--norm", "rms_norm", "--pass", "forward", "--dtype", "bfloat16", "--cols", "4096", "--arch", "sm_90"]
+SMALL = ["--norm", "rms_norm", "--pass", "forward", "--dtype", "bfloat16", "--convention", "torch", "--cols", "4096", "--arch", "sm_90"]
 
 
 def kernels(name):

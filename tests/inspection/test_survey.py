@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from normbench.case import Case
+from normbench.case import Case, Convention
 from normbench.errors import UsageError
-from normbench.inspection.survey import Survey, survey
+from normbench.inspection.scope import CONVENTIONS
+from normbench.inspection.survey import Survey, cases_in_scope, survey
 
 from . import sample_kernels
 
@@ -71,3 +72,22 @@ def test_nothing_left_is_an_error_that_says_why():
 def test_versions_of_the_compiler_are_kept():
     found, _ = heard(asked("sound"))
     assert found.versions.keys() == {"torch", "triton"}
+
+
+def test_every_convention_has_a_budget_and_only_rms_norm_has_those_beside_torch():
+    assert set(CONVENTIONS) == set(Convention)
+    cases = cases_in_scope(conventions=CONVENTIONS, passes=("forward",), dtypes=("float16",), cols=(64,))
+    assert [(case.norm_label, case.convention.value) for case in cases] == [
+        ("layer_norm", "torch"),
+        ("rms_norm", "torch"),
+        ("add_layer_norm", "torch"),
+        ("add_rms_norm", "torch"),
+        ("rms_norm", "llama"),
+        ("add_rms_norm", "llama"),
+        ("rms_norm", "gemma"),
+        ("add_rms_norm", "gemma"),
+    ]
+
+
+def test_cases_are_in_the_torch_convention_unless_told():
+    assert {case.convention for case in cases_in_scope(cols=(64,))} == {Convention.TORCH}

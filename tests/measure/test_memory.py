@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normbench.case import Case
-from normbench.measure.memory import measure_memory, peak_bytes, saved_bytes
+from normbench.measure.memory import held_bytes, measure_memory, peak_bytes, saved_bytes
 from normbench.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import make_call, outputs_of
@@ -121,3 +121,26 @@ def test_what_cannot_be_counted_is_null_with_a_reason():
     assert memory.saved_bytes == 0
     assert memory.reason == "peak_bytes: RuntimeError: no such kernel"
     assert measure_memory(fail, fail, problem).reason.count("no such kernel") == 2
+
+
+def test_what_is_held_is_what_a_graph_and_its_result_keep_alive():
+    x = torch.ones(256, 1024, requires_grad=True)
+
+    def function():
+        doubled = x * 2
+        # exp keeps its own output, the product its factor: 8 bytes. The sum has 4.
+        return doubled.exp().sum()
+
+    assert held_bytes(function, "cpu") == SIZE + 8 + 4
+
+
+def test_what_is_computed_again_is_not_held():
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.ones(256, 1024, requires_grad=True)
+    deep = torch.nn.Sequential(*(torch.nn.Sigmoid() for _ in range(4)))
+    plain = held_bytes(lambda: deep(x).sum(), "cpu")
+    again = held_bytes(lambda: checkpoint(deep, x, use_reentrant=False).sum(), "cpu")
+    assert plain == 4 * SIZE + 4
+    # What is kept is the state of the random generator, so that the second time draws the same.
+    assert again < SIZE / 100

@@ -13,6 +13,7 @@ from normbench.model_case import ModelCase
 from normbench.models.networks import network
 from normbench.record import NORM_CALLS, Status
 from normbench.registry import Registry
+from normbench.throughput_case import ThroughputCase
 from normbench.workloads import model as workload
 
 CASES = {
@@ -157,3 +158,49 @@ def test_norm_calls_come_with_their_case():
     emit_norm_calls((tuple(CASES.values()), "cpu"), messages.append)
     assert [case for case, _ in messages] == list(CASES.values())
     assert all(sum(calls.values()) == 9 for _, calls in messages)
+
+
+TRAINING, CHEAPER = "train/2x16/float32", "train/2x16/float32/accumulate-2/autocast-bfloat16/checkpointing"
+THROUGHPUT = (TRAINING, CHEAPER, "prefill/2x16/float32", "decode/2x16/float32")
+
+
+def throughput_task(end, *providers):
+    case = ThroughputCase.from_id(f"throughput/gpt2-tiny/layer_norm/{end}")
+    arms = tuple(case.arm(provider) for provider in providers)
+    return CheckTask(case=case, conditions=Conditions(device="cpu", threads=1), providers=arms, seed=1)
+
+
+def throughput_results(end, *providers):
+    messages = []
+    task = throughput_task(end, *providers)
+    with torch.set_grad_enabled(task.case.pass_.has_backward):
+        check_networks(task, messages.append)
+    return [message for message in messages if not isinstance(message, tuple)]
+
+
+@pytest.mark.parametrize("end", THROUGHPUT)
+def test_training_and_serving_are_checked_as_they_are_timed(end, path):
+    right, wrong = throughput_results(end, "aten", f"{path}:without_centring")
+    assert (right.status, right.reason) == (Status.OK, None)
+    assert right.memory.peak_bytes > 0
+    assert (right.memory.saved_bytes is not None) == end.startswith("train")
+    assert wrong.status is Status.WRONG
+
+
+def test_checkpointing_keeps_less_for_backward():
+    ((plain,), (again,)) = (throughput_results(f"train/2x64/float32{option}", "aten") for option in ("", "/checkpointing"))
+    assert again.memory.saved_bytes < plain.memory.saved_bytes / 2
+
+
+def test_a_cache_that_forgets_is_wrong(monkeypatch):
+    def forgetful(case, model, tokens):
+        # Each token as if it were the first of all.
+        return torch.cat([model(input_ids=token).logits for token in torch.split(tokens[:, case.prompt :], 1, dim=1)], dim=1)
+
+    task = throughput_task("decode/2x16/float32", "aten")
+    with torch.no_grad():
+        check = network_checking._Check(task, task.case, torch.device("cpu"))
+        # How far the network strays by itself is found out with a right cache.
+        check._own_stray()
+        monkeypatch.setattr(network_checking, "served_logits", forgetful)
+        assert check.result("layer_norm:aten").status is Status.WRONG

@@ -207,3 +207,10 @@ def test_counts_that_cannot_work_are_refused(changes, fault):
 
 def test_default_plan_is_valid():
     Plan().validate()
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 900.0])
+def test_a_sustained_run_must_end_before_its_process_is_taken_to_hang(value):
+    Plan(sustain_s=0.0).validate()
+    with pytest.raises(UsageError, match=r"sustain_s .* at least 0 and below timeout_s 900\.0"):
+        Plan(sustain_s=value).validate()

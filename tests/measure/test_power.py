@@ -2,6 +2,7 @@
 
 import json
 import sys
+from time import sleep
 
 import pytest
 
@@ -27,11 +28,11 @@ def watch(library, uuid="GPU-a", samples=3):
     """Watch until the meter has taken some samples."""
     meter = PowerMeter(uuid, library=library, interval_s=0.002)
     meter.start()
-    if meter._unavailable is None:
+    if meter._watch is not None:
         for _ in range(2000):
-            if len(meter._samples["sm_clock_mhz"]) + len(meter._reasons) >= samples:
+            if meter._watch.moments >= samples:
                 break
-            meter._done.wait(0.002)
+            sleep(0.002)
     state = meter.stop()
     assert json.loads(json.dumps(state, allow_nan=False)) == state
     assert all(state[name] is not None or name in state["reasons"] or name == "throttle_reason" for name in FIELDS)

@@ -12,7 +12,7 @@ import pytest
 
 from normbench.measure import timer as timer_module
 from normbench.measure.plan import MAX_LAUNCH_S
-from normbench.measure.timer import CudaTimer, WallTimer, run_calls
+from normbench.measure.timer import CudaTimer, SynchronisedTimer, WallTimer, run_calls
 
 # 1 is a sample of its own; 7, 8 and 9 lie around the unrolled eight; 1000 is what a call of a microsecond needs.
 COUNTS = [1, 7, 8, 9, 1000]
@@ -283,3 +283,13 @@ def test_stand_in_has_the_names_of_torch_cuda():
     for name in ("Event", "_sleep", "device", "get_device_properties"):
         assert callable(getattr(torch.cuda, name))
     assert all(hasattr(torch.cuda.Event, name) for name in ("record", "synchronize", "elapsed_time"))
+
+
+def test_a_synchronised_sample_lasts_until_the_device_is_done():
+    events = []
+    cuda = SimpleNamespace(synchronize=lambda device: events.append(device) or time.sleep(0.01))
+    sample = SynchronisedTimer("cuda:0", cuda).sample(lambda: events.append("call"), 2)
+    assert events == ["cuda:0", "call", "call", "cuda:0"]
+    # One wait of 10 ms is inside, shared by two calls; what was queued before is not.
+    assert 0.005 <= sample.time_s < 0.01
+    assert sample.host_s is None

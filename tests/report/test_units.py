@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from normbench.report.units import bytes_text, duration, escape, interval_text, join_words, number, percent, time_unit
+from normbench.report.units import (
+    bytes_text,
+    duration,
+    escape,
+    interval_text,
+    join_words,
+    number,
+    percent,
+    rate_text,
+    time_unit,
+)
 from normbench.stats import Interval, Unit
 
 
@@ -58,3 +68,9 @@ def test_percent_and_words():
 def test_escape_keeps_a_table_cell_whole():
     assert escape("a|b\n  `c` <d>\t_e_ my_kernel *f*") == r"a\|b \`c\` \<d\> \_e\_ my_kernel \*f\*"
     assert len(escape("x" * 1000)) == 400
+
+
+def test_a_rate_has_the_wider_half_of_its_interval():
+    unit = Unit("process", 5)
+    assert rate_text(Interval(estimate=1000.0, low=950.0, high=1020.0, unit=unit)) == "1000 ± 5.0 %"
+    assert rate_text(Interval(estimate=1000.0, low=None, high=None, unit=unit)) == "1000 (no interval)"

@@ -46,7 +46,7 @@ def test_arms_compute_the_same_function_when_only_the_provider_changes():
 
 def test_arms_read_the_same_parameters_and_inputs_and_no_other_repetition_does(monkeypatch):
     seen = []
-    monkeypatch.setattr(workload, "_runs_without_norms", lambda case, device: False)
+    monkeypatch.setattr(workload, "runs_without_norms", lambda case, device: False)
     monkeypatch.setattr(workload, "_call", lambda case, found, model, batch: seen.append((model, batch)))
     repetition(CNN)
     repetition(CNN)

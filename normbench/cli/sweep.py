@@ -1,0 +1,191 @@
+"""`normbench sweep`: the largest batch that fits, by norm and provider, and tokens per second on the way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..choices import DEFAULTS, HELP
+from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, console, print_json, table_of
+
+if TYPE_CHECKING:
+    from ..sweep.conduct import Observer
+    from ..sweep.journal import Journal
+    from ..sweep.question import Question
+
+__all__ = ["sweep"]
+
+_NETWORKS = "gpt2,llama"
+"""A network of each norm."""
+
+
+def sweep(
+    network: Annotated[str, typer.Option(help="Networks that take tokens (see `normbench models list`).")] = _NETWORKS,
+    preset: Annotated[str, typer.Option(help=HELP["preset"])] = DEFAULTS.preset,
+    mode: Annotated[str, typer.Option(help=HELP["mode"].partition(": ")[2])] = DEFAULTS.mode,
+    norm: Annotated[str, typer.Option(help="layer_norm, rms_norm: all norms of a network are made to be of one kind.")] = DEFAULTS.norm,
+    provider: Annotated[str, typer.Option(help=HELP["provider"])] = DEFAULTS.provider,
+    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = DEFAULTS.dtype,
+    tokens: Annotated[int | None, typer.Option(help=HELP["tokens"].partition(": ")[2])] = DEFAULTS.tokens,
+    accumulation: Annotated[int, typer.Option(help=HELP["accumulation"].partition(": ")[2])] = DEFAULTS.accumulation,
+    autocast: Annotated[str, typer.Option(help=HELP["autocast"].partition(": ")[2])] = DEFAULTS.autocast,
+    checkpointing: Annotated[bool, typer.Option("--checkpointing", help=HELP["checkpointing"].partition(": ")[2])] = DEFAULTS.checkpointing,
+    device: Annotated[str, typer.Option(help=HELP["device"])] = DEFAULTS.device,
+    threads: Annotated[int | None, typer.Option(help=HELP["threads"])] = DEFAULTS.threads,
+    start: Annotated[int, typer.Option(help="The batch to begin with.")] = 1,
+    most: Annotated[int, typer.Option(help="The largest batch to try.")] = 65536,
+    resolution: Annotated[float, typer.Option(help="Share of the largest batch to find it within; 0 is exact.")] = 1 / 16,
+    memory_limit: Annotated[
+        str, typer.Option(help="What a process may take, such as 2GiB; when empty what is available but for a margin, on cuda all.")
+    ] = "",
+    budget: Annotated[float, typer.Option(help="Seconds of calls of one provider at one batch, all its processes together.")] = 2.0,
+    seed: Annotated[int, typer.Option(help=HELP["seed"])] = DEFAULTS.seed,
+    out: Annotated[Path, typer.Option(help="Folder of the sweep: its entries, page and picture.")] = Path(".normbench/sweep"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what is there; batches that were tried are not tried again.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the largest batch that fits in memory, by norm and provider, and tokens per second at each batch on the way."""
+    from ..choices import split
+    from ..files import explained
+    from ..measure.measurer import Measurer
+    from ..measure.threads import available_cores
+    from ..request import one_device_name
+    from ..sweep.conduct import conduct
+    from ..sweep.entry import is_sound
+    from ..sweep.journal import refuse_begun
+    from ..sweep.limit import bytes_of
+    from ..sweep.page import write_page
+    from ..sweep.plain import plain_sweep
+    from ..sweep.question import Question, make_cases
+
+    question = Question(
+        cases=make_cases(
+            networks=split(network),
+            preset=preset,
+            modes=split(mode),
+            norms=split(norm),
+            dtypes=split(dtype),
+            start=start,
+            tokens=tokens,
+            accumulation=accumulation,
+            autocast=autocast or None,
+            checkpointing=checkpointing,
+        ),
+        providers=tuple(split(provider)),
+        device=one_device_name(device),
+        threads=available_cores() if threads is None else threads,
+        start=start,
+        most=most,
+        resolution=resolution,
+        budget_s=budget,
+        limit_bytes=bytes_of(memory_limit) if memory_limit else None,
+        seed=seed,
+    )
+    question.validate()
+    if not resume:
+        refuse_begun(out)
+    with explained(f"cannot keep a sweep in {out}"):
+        out.mkdir(parents=True, exist_ok=True)
+    is_interrupted = False
+    with (
+        Measurer(question.providers, device=question.device, plan=question.plan, log=out / "worker.log") as measurer,
+        _open(question, measurer.device, out, resume=resume) as journal,
+    ):
+        try:
+            with _watched(journal) as observer:
+                conduct(journal, measurer, observer)
+        except KeyboardInterrupt:
+            is_interrupted = True
+    page = write_page(journal.header, journal.entries, out)
+    if as_json:
+        print_json({"page": str(page), "is_interrupted": is_interrupted, **plain_sweep(journal.header, journal.entries)})
+    else:
+        _show(journal, page)
+    if is_interrupted:
+        typer.echo(f"normbench: interrupted; {len(journal.entries)} entries are kept in {out}, and --resume goes on from them", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if not is_sound(journal.entries):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _open(question: Question, device: Any, out: Path, *, resume: bool) -> Journal:
+    import torch
+
+    from ..measure.machine import machine_record
+    from ..sweep.journal import Header, Journal
+    from ..sweep.limit import choose_limit
+
+    header = Header(
+        question=question,
+        limit=choose_limit(question.limit_bytes, device),
+        torch=str(torch.__version__),
+        machine=str(device.get("name") or machine_record()["cpu_model"]),
+        command=("normbench", *sys.argv[1:]),
+    )
+    return Journal.open(out, header, resume=resume)
+
+
+@contextmanager
+def _watched(journal: Journal) -> Iterator[Observer]:
+    """Yield an observer that shows on stderr what is tried and what became of it, what is tried only where it is a terminal."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from ..record import Status
+    from ..sweep.conduct import Observer
+    from ..sweep.entry import Check, Entry, Point, SideBySide
+    from ..sweep.table import said_of
+
+    screen = Console(stderr=True, highlight=False)
+    screen.print(f"limit: {journal.header.limit.words}", markup=False, soft_wrap=True)
+    if journal.entries:
+        screen.print(f"{len(journal.entries)} entries are there already", markup=False)
+
+    with screen.status("starting …", refresh_per_second=1) as status:
+
+        class Screen(Observer):
+            def doing(self, what: str) -> None:
+                status.update(escape(what))
+
+            def found(self, entry: Entry) -> None:
+                match entry:
+                    case Point():
+                        line = f"{_short(entry.arm)}  batch {entry.batch}: {said_of(entry)}"
+                    case Check():
+                        line = (
+                            f"{_short(entry.arm)}  {'is right' if entry.status is Status.OK else f'{entry.status.value}: {entry.reason}'}"
+                        )
+                    case SideBySide():
+                        line = f"{entry.company}  side by side at batch {entry.batch}" + (f": {entry.reason}" if entry.reason else "")
+                screen.print(line, markup=False, soft_wrap=True)
+
+        yield Screen()
+
+
+def _short(arm: str) -> str:
+    """Return an arm's key without what all have in common."""
+    return arm.partition("/")[2].replace("#", " by ")
+
+
+def _show(journal: Journal, page: Path) -> None:
+    from ..sweep.summary import summarise
+    from ..sweep.table import ARM_COLUMNS, SIDE_COLUMNS, arm_rows, reference_of, side_rows
+
+    paper = console()
+    paper.print(f"limit: {journal.header.limit.words}", markup=False, highlight=False, soft_wrap=True)
+    for company in summarise(journal.header.question, journal.entries):
+        paper.print(f"\n{company.title}", style="bold", markup=False, highlight=False)
+        paper.print(table_of(ARM_COLUMNS, arm_rows(company)))
+        found = company.side_by_side
+        if found is not None and found.samples_s:
+            introduction = f"side by side at batch {found.batch}, times as fast as {reference_of(found)}:"
+            paper.print(introduction, markup=False, highlight=False)
+            paper.print(table_of(SIDE_COLUMNS, side_rows(company)))
+    typer.echo(f"page: {page}")

@@ -1,0 +1,103 @@
+"""How arms bore being run by themselves for a while: rate, clock, temperature and power over time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ..case import Norm
+from ..rates import rate_series
+from ..record import Sustained
+from ..results import Result
+from .canvas import INK, panels
+from .companies import Company
+from .rate_figure import ArmStyle, arm_style
+
+__all__ = ["sustained_figure"]
+
+_Series = list[tuple[float, float]]
+_PANELS = {"tokens/s": None, "clock, MHz": "clock_mhz", "temperature, °C": "temperature_c", "power, W": "power_w"}
+"""Axis, and the series of a record behind it; the rate is derived."""
+
+
+def sustained_figure(companies: Sequence[Company]) -> Figure | None:
+    """Return the sustained runs over time, a column per company and a row per figure that was read at all.
+
+    None when no arm has two moments. What an arm did while the device throttled is marked by crosses: of which moments that is true
+    is not recorded.
+    """
+    shown = [company for company in companies if any(_moments(one) for _, _, one in company.ordered)]
+    if not shown:
+        return None
+    rows = [title for title in _PANELS if any(_points(title, one) for company in shown for _, _, one in company.ordered)]
+    providers = list(dict.fromkeys(name for company in shown for name in company.providers))
+    figure, axes = panels(len(rows) * len(shown), len(shown), 1.9, 1.2, are_alike=False)
+    names: dict[str, Line2D] = {}
+    for place, axis in enumerate(axes):
+        title, company = rows[place // len(shown)], shown[place % len(shown)]
+        for norm, provider, one in company.ordered:
+            _draw(axis, _points(title, one), _style(norm, provider, providers, one))
+            if _moments(one):
+                name = f"{norm.value}, {provider}" + (" (throttled)" if _is_throttled(one) else "")
+                names[name] = Line2D([], [], linewidth=1.2, label=name, **_style(norm, provider, providers, one))  # type: ignore[arg-type]
+        axis.set_xlim(0, 1.03 * _end_s(company))
+        _label(axis, title, is_first=place % len(shown) == 0, is_last=place // len(shown) == len(rows) - 1)
+        if place < len(shown):
+            axis.set_title(company.place, fontsize=10, color=INK)
+    setting = shown[0].setting
+    figure.suptitle(f"Each arm by itself, {setting.title}\n{setting.circumstances}", fontsize=11)
+    figure.legend(handles=list(names.values()), loc="outside lower center", ncols=min(3, len(names)), fontsize=8, frameon=False)
+    return figure
+
+
+def _moments(one: Result) -> bool:
+    return one.rate is not None and one.record.sustained is not None and len(one.record.sustained.at_s) >= 2
+
+
+def _end_s(company: Company) -> float:
+    """Return the last moment of any arm of a company: what stands below each other has one axis of time."""
+    return max(one.record.sustained.at_s[-1] for _, _, one in company.ordered if _moments(one) and one.record.sustained is not None)
+
+
+def _is_throttled(one: Result) -> bool:
+    return one.record.sustained is not None and one.record.sustained.throttled is not None
+
+
+def _points(title: str, one: Result) -> _Series:
+    """Return seconds and value of what a panel shows of an arm; what could not be read has no point."""
+    if not _moments(one) or one.record.sustained is None:
+        return []
+    name = _PANELS[title]
+    return rate_series(one.record.sustained, one.record.metric) if name is None else _read(one.record.sustained, name)
+
+
+def _read(sustained: Sustained, name: str) -> _Series:
+    values = sustained.series.get(name, ())
+    return [(at_s, value) for at_s, value in zip(sustained.at_s, values, strict=False) if value is not None]
+
+
+def _style(norm: Norm, provider: str, providers: Sequence[str], one: Result) -> ArmStyle:
+    return arm_style(norm, provider, providers) | {"marker": "x" if _is_throttled(one) else ""}
+
+
+def _draw(axis: Axes, points: _Series, style: ArmStyle) -> None:
+    plot: Callable[..., object] = axis.plot
+    if points:
+        plot([at_s for at_s, _ in points], [value for _, value in points], linewidth=1.2, markersize=4, **style)
+
+
+def _label(axis: Axes, title: str, *, is_first: bool, is_last: bool) -> None:
+    # From 0: a rate that falls by a percent must look like that. Clocks and temperatures have no such zero.
+    if title in ("tokens/s", "power, W"):
+        axis.set_ylim(0, 1.08 * max((value for line in axis.lines for value in np.asarray(line.get_ydata(), float)), default=1.0))
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axis.tick_params(labelsize=8, labelbottom=is_last)
+    axis.ticklabel_format(axis="y", useOffset=False, style="plain")
+    if is_first:
+        axis.set_ylabel(title, fontsize=9)
+    if is_last:
+        axis.set_xlabel("seconds since its start", fontsize=9)

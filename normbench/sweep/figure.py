@@ -1,0 +1,79 @@
+"""Tokens per second against the batch, a panel for each company of arms, as a PNG. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from ..case import Norm
+from ..report.canvas import INK, PAPER, label_axis, png, size_ticks, style_of
+from .entry import Verdict
+from .summary import ArmSummary, CompanySummary
+
+__all__ = ["draw"]
+
+_LINE_STYLES = {Norm.LAYER_NORM: "-"}
+"""Colour and marker tell providers apart, dashes the norm."""
+_MOST_TICKS = 9
+_HEADROOM = 1.3
+
+
+def draw(title: str, companies: Sequence[CompanySummary]) -> bytes | None:
+    """Return a PNG of 1200 pixels' width, two panels in a row, or None where nothing was timed.
+
+    A cross marks the smallest batch at which an arm ran out of memory, at the height of its largest that fits.
+    """
+    shown = [company for company in companies if any(one.largest for one in company.arms)]
+    if not shown:
+        return None
+    columns = min(2, len(shown))
+    rows = ceil(len(shown) / columns)
+    figure = Figure(figsize=(8.0, 3.1 * rows + 0.4), dpi=150, layout="constrained", facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for unused in axes[len(shown) :]:
+        unused.remove()
+    providers = list(dict.fromkeys(one.arm.provider for company in shown for one in company.arms))
+    for axis, company in zip(axes, shown, strict=False):
+        _panel(axis, company, providers)
+    figure.suptitle(title, fontsize=10, color=INK)
+    return png(figure)
+
+
+def _panel(axis: Axes, company: CompanySummary, providers: Sequence[str]) -> None:
+    axis.set_xscale("log")
+    for one in company.arms:
+        _arm(axis, one, providers)
+    batches = [point.batch for one in company.arms for point in one.points]
+    ticks = size_ticks(batches, _MOST_TICKS)
+    label_axis(axis.xaxis, ticks, [f"{tick:.0f}" for tick in ticks])
+    # The interval of three processes can be wider than all that was measured.
+    highest = max(point.tokens_per_s.estimate for one in company.arms for point in one.points if point.verdict is Verdict.FITS)
+    axis.set_ylim(0, _HEADROOM * highest)
+    axis.set_title(company.title, fontsize=8, color=INK)
+    axis.set_xlabel("batch (cross: out of memory)", fontsize=8)
+    axis.set_ylabel("tokens/s", fontsize=8)
+    axis.tick_params(labelsize=7)
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axis.legend(fontsize=6, frameon=False, handlelength=4)
+
+
+def _arm(axis: Axes, one: ArmSummary, providers: Sequence[str]) -> None:
+    fitting = [(point.batch, point.tokens_per_s) for point in one.points if point.verdict is Verdict.FITS]
+    if not fitting:
+        return
+    colour, marker = style_of(one.arm.provider, providers)
+    style = _LINE_STYLES.get(one.arm.case.norm, "--")
+    batches, rates = [batch for batch, _ in fitting], [rate.estimate for _, rate in fitting]
+    axis.plot(batches, rates, color=colour, marker=marker, markersize=4, linestyle=style, linewidth=1.2, label=one.arm.name)
+    sure = [(batch, rate.low, rate.high) for batch, rate in fitting if rate.low is not None and rate.high is not None]
+    if sure:
+        at, low, high = zip(*sure, strict=True)
+        axis.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
+    if (unfit := one.smallest_failed) is not None:
+        axis.plot([batches[-1], unfit.batch], [rates[-1]] * 2, color=colour, linestyle=":", linewidth=0.8)
+        axis.plot([unfit.batch], [rates[-1]], color=colour, marker="x", markersize=6, linestyle="")

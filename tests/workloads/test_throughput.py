@@ -1,0 +1,97 @@
+"""The calls of arms that train or serve: weights shared where nothing changes them, copies where training does, and norms that do run."""
+
+import pytest
+import torch
+
+from normbench.errors import UsageError
+from normbench.models.networks import network
+from normbench.record import NO_NORM
+from normbench.throughput_case import ThroughputCase
+from normbench.workloads import model as networks
+from normbench.workloads.serving import Decoding, Prefill
+from normbench.workloads.throughput import ThroughputWorkload, refuse_case
+from normbench.workloads.training import TrainingStep
+
+CPU = torch.device("cpu")
+ARMS = ("layer_norm:aten", "rms_norm:aten", "rms_norm:eager")
+KINDS = {"train": TrainingStep, "prefill": Prefill, "decode": Decoding}
+
+
+@pytest.fixture(autouse=True)
+def _here(one_thread):
+    yield
+    networks.forget_networks()
+
+
+def case(mode, name="gpt2", size=(2, 16), **options):
+    return ThroughputCase.make(name, "tiny", "rms_norm", mode, size, **options)
+
+
+def repetition(mode, seed=1, arms=ARMS, **options):
+    return ThroughputWorkload(case(mode, **options), arms, CPU).repetition(seed)
+
+
+def addresses(call):
+    return {parameter.data_ptr() for parameter in call._model.parameters()}
+
+
+@pytest.mark.parametrize("mode", KINDS)
+def test_every_arm_and_the_network_without_norms_have_a_call_of_the_mode(mode):
+    made = repetition(mode)
+    assert tuple(made.calls) == ARMS
+    assert tuple(made.controls()) == (NO_NORM,)
+    assert {type(call) for call in (*made.calls.values(), *made.controls().values())} == {KINDS[mode]}
+
+
+def test_arms_that_serve_read_the_same_weights_and_no_other_repetition_does():
+    first, second = (repetition("prefill").calls for _ in range(2))
+    # An RMSNorm has no bias; all else is shared.
+    assert addresses(first["rms_norm:aten"]) == addresses(first["rms_norm:eager"]) < addresses(first["layer_norm:aten"])
+    assert not addresses(first["layer_norm:aten"]) & addresses(second["layer_norm:aten"])
+
+
+def test_arms_that_train_change_weights_of_their_own():
+    calls = repetition("train").calls
+    assert not addresses(calls["rms_norm:aten"]) & addresses(calls["rms_norm:eager"])
+    before = [parameter.detach().clone() for parameter in calls["rms_norm:eager"]._model.parameters()]
+    calls["rms_norm:aten"]()
+    assert all(torch.equal(one, other) for one, other in zip(before, calls["rms_norm:eager"]._model.parameters(), strict=True))
+
+
+def test_what_goes_back_before_each_call_is_there_for_the_control_too():
+    assert set(repetition("decode").restores) == {*ARMS, NO_NORM}
+    assert not repetition("prefill").restores
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode"])
+def test_norms_by_all_providers_serve_the_same_tokens(mode):
+    with torch.no_grad():
+        tokens = {name: call() for name, call in repetition(mode).calls.items()}
+    assert torch.equal(tokens["rms_norm:aten"], tokens["rms_norm:eager"])
+
+
+def test_a_step_takes_the_microbatches_that_are_asked_for_under_what_is_asked_for():
+    call = repetition("train", accumulation=3, autocast="bfloat16", checkpointing=True).calls["rms_norm:aten"]
+    assert len(call._batches) == 3
+    assert call._autocast.fast_dtype is torch.bfloat16
+    assert call._model.is_activation_checkpointing
+
+
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        (case("train", "cnn"), "network 'cnn' takes no tokens"),
+        (case("decode", "bert"), "network 'bert' writes no tokens one after the other"),
+        (case("prefill", size=(1, 65)), "gpt2-tiny has 64 positions, fewer than the 65 tokens of size 1x65"),
+        (case("train", "gpt5"), "network 'gpt5' is unknown"),
+        (ThroughputCase.make("gpt2", "huge", "rms_norm", "train", (2, 16)), "no preset 'huge'"),
+    ],
+)
+def test_what_a_network_cannot_do_is_refused(made, fault):
+    with pytest.raises(UsageError, match=fault):
+        refuse_case(made)
+
+
+def test_all_other_networks_with_tokens_train():
+    for name in ("bert", "t5", "transformer", "gru"):
+        refuse_case(case("train", name, size=(2, 16) if name != "gru" else network(name).size("tiny")))
