@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["REPLAY", "ReplayTimer"]
 
 _EXIT_USAGE = 4
-_KINDS: dict[str, Callable[[str], Any]] = dict.fromkeys(
-    ("threads", "seed", "tokens", "accumulation", "nproc", "global_batch"), int
-) | dict.fromkeys(("budget", "sustain", "timeout"), float)
+_WHOLE = ("threads", "seed", "tokens", "accumulation", "nproc", "global_batch")
+_KINDS: dict[str, Callable[[str], Any]] = dict.fromkeys(_WHOLE, int) | dict.fromkeys(("budget", "sustain", "timeout"), float)
 """What the words of options other than text are turned into."""
 _FIXTURES = {
     "op": ("normbench_group", "normbench_provider"),

@@ -65,6 +65,7 @@ CLOCKS = {
     "gate.archive": "names gate runs with the date",
     "gate.two_processes": "stamps blocks with the time of day",
     "distributed.measurer": "counts the budget; stamps blocks with the time of day",
+    "distributed.session": "gives what the processes say to each other a deadline",
     "fleet.ray_cluster": "gives a node's task a deadline",
     "fleet.scaling": "tells how long running beyond one process takes",
     "gate.trials": "names validations and stamps their runs with the date",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from normbench.case import Case, Conditions
 from normbench.definition import Definition
 from normbench.errors import NormbenchError
+from normbench.metric import tokens_metric
 from normbench.record import (
     SCHEMA_VERSION,
     Accuracy,
@@ -20,10 +21,12 @@ from normbench.record import (
     Departure,
     Measurement,
     Memory,
+    Ranks,
     Record,
     Role,
     Status,
     StopReason,
+    Sustained,
     decode_record,
     encode_record,
 )

@@ -89,6 +89,9 @@ def test_only_rates_are_sustained():
         ({"grid": "quick"}, "grid 'quick' means nothing in the throughput tier"),
         ({"sustain": -1.0}, "sustain_s -1.0 must be a finite number of seconds"),
         ({"case": "throughput/bert-tiny/rms_norm/decode/2x64/float32"}, "network 'bert' writes no tokens"),
+        ({"parallel": "fsdp"}, "parallel 'fsdp' needs several processes"),
+        ({"mode": "decode", "global_batch": 8}, "global-batch 8 means nothing here: mode 'decode' trains nothing"),
+        ({"case": "throughput/gpt2-tiny/rms_norm/train/2x64/float32", "global_batch": 8}, "case ids have batches of their own"),
     ],
 )
 def test_what_cannot_be_trained_or_served_is_refused(changes, fault):

@@ -72,6 +72,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     constants: dict[str, str]
     figures: Figures | None
     error: str | None = None
+    convention: str = "torch"
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:

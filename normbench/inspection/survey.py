@@ -125,6 +125,7 @@ def _variant(one: _Found, arch: str, compiled: Compiled) -> Variant:
         kernel=one.launch.kernel,
         case=one.case.id,
         norm=one.case.norm_label,
+        convention=one.case.convention.value,
         pass_=one.case.pass_.value,
         dtype=one.case.dtype.value,
         rows=one.case.rows,

@@ -11,6 +11,7 @@ from ..case import Case
 from ..model_case import ModelCase
 from ..throughput_case import ThroughputCase
 from .checking import CheckTask
+from .mathlib import forget_buffers
 from .process import keep_prepared, loaded_provider, open_workload
 
 __all__ = ["load_networks", "prepare_calls"]
@@ -42,3 +43,4 @@ def prepare_calls(task: CheckTask) -> None:
                     call()
     finally:
         torch.set_num_threads(1)
+        forget_buffers()

@@ -15,6 +15,11 @@ def test_variants_of_one_code_share_a_row():
     ]
 
 
+def test_conventions_of_one_code_are_listed():
+    (row,) = variant_rows([variant(), variant(convention="llama")])
+    assert row["convention"] == "torch llama"
+
+
 def test_one_code_on_two_architectures_is_two_rows():
     assert [row["arch"] for row in variant_rows([variant(), variant(arch="sm_80")])] == ["sm_90", "sm_80"]
 
