@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..case import Case, Conditions
+from ..catalogue import REQUIREMENTS
 from ..errors import UsageError
 from ..files import explained, make_directory, write_all, write_atomically
 from .archive import Archive, read_blocks
@@ -239,12 +240,23 @@ def read_validation(path: Path) -> Validation:
     return Validation(about=about, trials=trials, paths=(path,))
 
 
+def _versions_that_count(about: About) -> dict[str, Any]:
+    """Return the versions of all packages but those of optional providers that none of the cases is by: they were never called."""
+    by = {subject.provider for subject in about.subjects}
+    packages = {name: {module.replace("_", "-") for module in need.modules} for name, need in REQUIREMENTS.items()}
+    called = {package for name in by & packages.keys() for package in packages[name]}
+    idle = {package for names in packages.values() for package in names} - called
+    return {name: version for name, version in about.versions.items() if name not in idle}
+
+
 def merged(pieces: Sequence[Validation]) -> Validation:
     """Join validations that were run in pieces. Raises UsageError naming the first thing that is not the same in all."""
     first = pieces[0]
     for piece in pieces[1:]:
         for field in ("policy", "conditions", "budget_s", "subjects", "versions"):
-            one, other = getattr(first.about, field), getattr(piece.about, field)
+            one, other = (
+                _versions_that_count(about) if field == "versions" else getattr(about, field) for about in (first.about, piece.about)
+            )
             if one != other:
                 raise UsageError(f"{first.paths[0]} and {piece.paths[0]} cannot be merged: their {field} differ: {one} and {other}")
         models = [str(about.machine.get("cpu_model")) for about in (first.about, piece.about)]

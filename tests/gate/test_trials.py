@@ -136,6 +136,14 @@ def test_pieces_that_differ_in_what_matters_are_not_merged(tmp_path, changes, fi
         merged([read_validation(one), read_validation(other)])
 
 
+def test_a_package_that_no_case_runs_by_may_have_come_in_between(tmp_path):
+    one, other = (
+        write(tmp_path / name, about(versions={"torch": "2.13.0", "transformers": version}), trial(name))
+        for name, version in (("one", None), ("other", "5.24.0"))
+    )
+    assert len(merged([read_validation(one), read_validation(other)]).trials) == 2
+
+
 def test_folder_without_a_validation_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no validation"):
         read_validation(tmp_path)

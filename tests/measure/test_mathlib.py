@@ -10,6 +10,8 @@ SCRIPT = """
     import torch
     from normbench.measure.mathlib import forget_buffers
 
+    # A fork must not inherit threads that wait for work: what needs several runs in a thread that ends.
+    torch.set_num_threads(1)
     a, b = torch.ones(64, 256), torch.ones(256, 512)
 
     def multiply():

@@ -9,6 +9,12 @@ from torch import nn
 from normbench.profile.ranges import module_ranges
 
 
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch):
+    """Keep the profiler silent: its library reads the level once in a process, and others' tests in this one are about its silence."""
+    monkeypatch.setenv("KINETO_LOG_LEVEL", "6")
+
+
 class Doubling(nn.Module):
     def forward(self, x, *, times=2):
         return x * times
