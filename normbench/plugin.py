@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .measure.group import Arm, Group
-    from .measure.measurer import Live
+    from .measure.rotating import Live
     from .record import Record
     from .run import Runner
 

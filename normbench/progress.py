@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 
 from .measure.group import Group
-from .measure.measurer import Live
+from .measure.rotating import Live
 from .metric import Better, Metric
 from .record import Record, Role, Status
 from .report.units import duration, number

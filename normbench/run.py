@@ -13,7 +13,8 @@ from .case import Case
 from .errors import UsageError
 from .measure.group import Group
 from .measure.machine import git_commit, machine_identity, machine_record, package_versions
-from .measure.measurer import Live, Measurer
+from .measure.measurer import Measurer
+from .measure.rotating import Live
 from .model_case import ModelCase
 from .record import Record, Role, Status
 from .request import Request

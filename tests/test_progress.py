@@ -8,7 +8,7 @@ import synthetic
 
 from normbench.case import Case, Conditions
 from normbench.measure.group import Group
-from normbench.measure.measurer import Live
+from normbench.measure.rotating import Live
 from normbench.progress import Progress
 from normbench.record import Status
 from normbench.throughput_case import ThroughputCase

@@ -15,9 +15,10 @@ from ..measure.ahead import load_networks, prepare_calls
 from ..measure.block import BlockResult
 from ..measure.checking import CheckTask
 from ..measure.group import Drafts, Group
-from ..measure.measurer import Measurer, OnBlock, OnDone, OnStart, Rotating, ignore
-from ..measure.plan import Plan, stop_reason
+from ..measure.measurer import Measurer, OnBlock, OnDone, OnStart, ignore
+from ..measure.plan import Plan
 from ..measure.process import OutOfMemory
+from ..measure.rotating import Rotating
 from ..measure.threads import available_cores
 from ..metric import tokens_metric
 from ..model_case import ModelCase
@@ -128,13 +129,7 @@ class TeamMeasurer(Measurer):
         start = time.monotonic()
         task = self._block_task(one, one.timed)
         answers = self._team.run(_name(take_turns), lambda seat: TurnsTask(seat=seat, block=task), parallel=one.group.conditions.parallel)
-        one.add(self._keep([turns for (turns,) in answers]), time.monotonic() - start)
-        plan = self._plan_of(one.group)
-        on_block(one.live(plan))
-        stop = stop_reason(plan, one.log_medians(), one.spent_s)
-        if stop is not None:
-            one.finish(stop)
-        return stop is not None
+        return self._add_block(one, self._keep([turns for (turns,) in answers]), time.monotonic() - start, on_block)
 
     def _sustain(self, one: Rotating) -> None:
         """Leave out what one process does by itself: it says nothing of several."""

@@ -8,7 +8,7 @@ from statistics import median
 
 import msgspec
 
-from ..metric import tokens_metric
+from ..rates import metric_interval
 from ..record import Record, Role
 from ..stats import Interval, pooled_samples, ratio_interval, time_interval
 from ..throughput_case import ThroughputCase
@@ -45,20 +45,14 @@ def scaling_of(record: Record) -> Scaling | None:
     slowest, count = min(last.items(), key=lambda one: (-one[1], one[0]))
     return Scaling(
         processes=len(ranks.each),
-        together=_rate(time_interval(known), record.metric.per_call),
-        alone=_rate(time_interval(ranks.alone), tokens_metric(record.case.tokens).per_call),
+        together=metric_interval(record.metric, time_interval(known)),
+        alone=metric_interval(record.case.metric, time_interval(ranks.alone)),
         # Tokens cancel: each rank trains the batch that the one alone does.
         efficiency=ratio_interval(ranks.alone, known),
         slowest=slowest,
         slowest_share=count / len(steps),
         spread=median((max(times) - min(times)) / max(times) for times in steps),
     )
-
-
-def _rate(time: Interval, tokens: int) -> Interval:
-    """Return tokens per second of a time; what took longest is the lowest rate."""
-    low, high = (None if value is None else tokens / value for value in (time.high, time.low))
-    return msgspec.structs.replace(time, estimate=tokens / time.estimate, low=low, high=high)
 
 
 def scaling_rows(records: Iterable[Record]) -> list[tuple[str, ...]]:

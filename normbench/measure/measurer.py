@@ -15,8 +15,7 @@ from ..case import Case, Tier
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows
 from ..model_case import ModelCase
-from ..record import Block, Measurement, Record, Status, StopReason, Sustained
-from ..stats import block_log_medians, time_interval
+from ..record import Record, Status, Sustained
 from ..throughput_case import ThroughputCase
 from ..traffic import predicted_peak_bytes
 from .block import BlockResult, BlockTask
@@ -25,11 +24,12 @@ from .group import Drafts, Group
 from .machine import available_memory_bytes
 from .plan import Plan, stop_reason
 from .process import OutOfMemory
+from .rotating import Live, Rotating
 from .servers import Servers
 from .sustain import SustainTask
 from .worker import TaskDied
 
-__all__ = ["Live", "Measurer", "OnBlock", "OnDone", "OnStart", "Rotating", "ignore"]
+__all__ = ["Measurer", "OnBlock", "OnDone", "OnStart", "ignore"]
 
 _CHECKS = {
     Tier.OP: f"{__package__}.checking:check",
@@ -42,18 +42,6 @@ _NORM_CALLS = f"{__package__}.network_checking:emit_norm_calls"
 _BLOCK = f"{__package__}.block:block"
 _SUSTAIN = f"{__package__}.sustain:sustain"
 _DEVICE = f"{__package__}.device:describe_device"
-
-
-class Live(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell how a group stands after another block: how many blocks, what part of the budget is spent (1 at most), and the time of one
-    call so far by arm, in seconds.
-    """
-
-    group: Group
-    blocks: int
-    spent_s: float
-    share: float
-    time_s: dict[str, float]
 
 
 OnStart = Callable[[Group], None]
@@ -224,7 +212,11 @@ class Measurer:
                 one.drafts.settle([name], _status_of(failure), f"while it was measured: {failure}")
             one.restart(tuple(name for name in one.timed if name not in at_fault))
             return not one.timed
-        one.add(result, time.monotonic() - start)
+        return self._add_block(one, result, time.monotonic() - start, on_block)
+
+    def _add_block(self, one: Rotating, result: BlockResult, seconds: float, on_block: OnBlock) -> bool:
+        """Keep a block that took so long and say whether it was the group's last."""
+        one.add(result, seconds)
         plan = self._plan_of(one.group)
         on_block(one.live(plan))
         stop = stop_reason(plan, one.log_medians(), one.spent_s)
@@ -268,46 +260,6 @@ class Measurer:
             seed=seed,
             peak_bytes=one.drafts.peak_bytes(arms),
         )
-
-
-class Rotating:
-    """Hold a group that is being measured, and what was measured of it so far."""
-
-    def __init__(self, group: Group, drafts: Drafts, timed: tuple[str, ...]) -> None:
-        self.group = group
-        self.drafts = drafts
-        self.restart(timed)
-
-    def restart(self, timed: tuple[str, ...]) -> None:
-        """Forget what was measured, and go on with these arms."""
-        self.timed = timed
-        self.count = 0
-        self.spent_s = 0.0
-        self._timer = ""
-        self._blocks: dict[str, list[Block]] = {}
-
-    def add(self, result: BlockResult, seconds: float) -> None:
-        self.count += 1
-        self.spent_s += seconds
-        self._timer = result.timer
-        for arm, block in result.blocks.items():
-            self._blocks.setdefault(arm, []).append(block)
-        if result.device_state is not None:
-            self.drafts.device_states.append(result.device_state)
-
-    def _measurement(self, arm: str, stop: StopReason) -> Measurement:
-        return Measurement(timer=self._timer, blocks=tuple(self._blocks[arm]), stop=stop)
-
-    def log_medians(self) -> dict[str, list[float]]:
-        return {name: block_log_medians(self._measurement(name, StopReason.BLOCKS)) for name in self.timed}
-
-    def live(self, plan: Plan) -> Live:
-        times = {name: time_interval(self._measurement(name, StopReason.BLOCKS)).estimate for name in self.timed}
-        share = min(1.0, max(self.spent_s / plan.budget_s, self.count / plan.max_blocks))
-        return Live(group=self.group, blocks=self.count, spent_s=self.spent_s, share=share, time_s=times)
-
-    def finish(self, stop: StopReason) -> None:
-        self.drafts.measurements = {arm: self._measurement(arm, stop) for arm in self._blocks}
 
 
 def _status_of(error: NormbenchError) -> Status:

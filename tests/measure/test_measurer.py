@@ -19,8 +19,9 @@ from normbench.measure import servers
 from normbench.measure.checking import CheckResult
 from normbench.measure.device import describe_device
 from normbench.measure.group import Group
-from normbench.measure.measurer import Live, Measurer
+from normbench.measure.measurer import Measurer
 from normbench.measure.plan import Plan
+from normbench.measure.rotating import Live
 from normbench.measure.timer import WallTimer
 from normbench.measure.worker import TaskTimeout
 from normbench.problem import make_problem
