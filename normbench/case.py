@@ -6,6 +6,7 @@ Both have a stable, readable id: the pytest id, the key of a record and the key 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from math import prod
 from operator import index
@@ -16,7 +17,7 @@ import msgspec
 from .errors import UsageError
 from .metric import TIME, Metric
 
-__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Parallel", "Pass", "Tier", "member"]
+__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Parallel", "Pass", "Tier", "member", "parsed_options"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -28,6 +29,20 @@ def member(kind: type[_E], value: str, what: str) -> _E:
     except ValueError:
         known = ", ".join(member.value for member in kind)
         raise UsageError(f"{what} {value!r} is unknown; known are {known}") from None
+
+
+def parsed_options(parts: Sequence[str], text: str, parse: Callable[[str, str], tuple[str, object]]) -> dict[str, object]:
+    """Return by name what the optional parts of the id `text` stand for, each as `parse(part, text)` says.
+
+    Raises UsageError naming a part that sets what an earlier one has set.
+    """
+    options: dict[str, object] = {}
+    for part in parts:
+        name, value = parse(part, text)
+        if name in options:
+            raise UsageError(f"case id {text!r}: {part!r} contradicts or repeats an earlier part")
+        options[name] = value
+    return options
 
 
 class Tier(StrEnum):
@@ -240,12 +255,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}, 
             raise UsageError(f"case id {text!r}: {shape!r} is not a shape such as 4x128x512")
         sizes = tuple(int(size) for size in shape.split("x"))
         residual = norm.startswith("add_")
-        options: dict[str, object] = {}
-        for part in rest:
-            name, value = _parse_option(part, text)
-            if name in options:
-                raise UsageError(f"case id {text!r}: {part!r} contradicts or repeats an earlier part")
-            options[name] = value
+        options = parsed_options(rest, text, _parse_option)
         try:
             return cls.make(norm.removeprefix("add_"), pass_, sizes, dtype, residual=residual, **options)  # type: ignore[arg-type]
         except UsageError as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-import msgspec
-
-from .case import DType, Norm, Pass, Tier, member
+from .case import DType, Norm, Pass, Tier, member, parsed_options
 from .errors import UsageError
 from .metric import Metric, tokens_metric
 from .model_case import ModelCase
+from .network_case import NetworkCase, parsed_label, parsed_size
 
 __all__ = ["Mode", "ThroughputCase"]
 
@@ -26,21 +25,16 @@ class Mode(StrEnum):
     DECODE = "decode"
 
 
-class ThroughputCase(msgspec.Struct, frozen=True, kw_only=True, tag_field="tier", tag=Tier.THROUGHPUT.value):
+class ThroughputCase(NetworkCase, frozen=True, kw_only=True, tag_field="tier", tag=Tier.THROUGHPUT.value):
     """Describe training or serving by a network, independent of provider, device and machine.
 
-    `network`, `preset` and `norm` mean what they mean to `ModelCase`. `size` is batch x tokens: of one microbatch, of the prompts that
-    are read, or of all positions of a decode, three quarters of which are prompt. A training step takes `accumulation` microbatches;
-    under `autocast` operators compute in that dtype where PyTorch's autocast says so, and `dtype` is that of parameters;
-    `checkpointing` computes activations again in the backward instead of keeping them.
+    `size` is batch x tokens: of one microbatch, of the prompts that are read, or of all positions of a decode, three quarters of which
+    are prompt. A training step takes `accumulation` microbatches; under `autocast` operators compute in that dtype where PyTorch's
+    autocast says so, and `dtype` is that of parameters; `checkpointing` computes activations again in the backward instead of keeping them.
     """
 
-    network: str
-    preset: str
-    norm: Norm
-    mode: Mode
-    dtype: DType
     size: tuple[int, int]
+    mode: Mode
     accumulation: int = 1
     autocast: DType | None = None
     checkpointing: bool = False
@@ -118,47 +112,11 @@ class ThroughputCase(msgspec.Struct, frozen=True, kw_only=True, tag_field="tier"
         return tokens_metric(self.tokens)
 
     @property
-    def company(self) -> str:
-        """Return what the cases share that take turns with each other: those that differ in nothing but the norm."""
-        return self._spell("norm")
-
-    def arm(self, provider: str) -> str:
-        """Return the name of this case by a provider among those that take turns, e.g. `rms_norm:aten`."""
-        return f"{self.norm.value}:{provider}"
-
-    @property
-    def numel(self) -> int:
-        """Return the tokens of a batch."""
-        return self.size[0] * self.size[1]
-
-    @property
-    def is_empty(self) -> bool:
-        return False
-
-    @property
-    def label(self) -> str:
-        """Return network and preset, e.g. `gpt2-tiny`."""
-        return f"{self.network}-{self.preset}"
-
-    @property
-    def norm_label(self) -> str:
-        return self.norm.value
-
-    @property
-    def shape_label(self) -> str:
-        return "x".join(map(str, self.size))
-
-    @property
     def options(self) -> tuple[str, ...]:
         """Return the parts of the id that say what differs from plain training or serving, e.g. `accumulate-4`."""
         parts = [f"accumulate-{self.accumulation}"] if self.accumulation > 1 else []
         parts += [f"autocast-{self.autocast.value}"] if self.autocast is not None else []
         return (*parts, "checkpointing") if self.checkpointing else tuple(parts)
-
-    @property
-    def id(self) -> str:
-        """Return the id, e.g. `throughput/gpt2-tiny/rms_norm/train/2x64/float32/accumulate-4`."""
-        return self._spell(self.norm.value)
 
     def _spell(self, norm: str) -> str:
         return "/".join([self.tier.value, self.label, norm, self.mode.value, self.shape_label, self.dtype.value, *self.options])
@@ -170,20 +128,10 @@ class ThroughputCase(msgspec.Struct, frozen=True, kw_only=True, tag_field="tier"
         if len(parts) < 6 or parts[0] != Tier.THROUGHPUT.value:
             raise UsageError(f"case id {text!r} is not of the form throughput/network-preset/norm/mode/size/dtype")
         _, label, norm, mode, size, dtype, *rest = parts
-        network, dash, preset = label.rpartition("-")
-        if not dash:
-            raise UsageError(f"case id {text!r}: {label!r} is not a network and its preset, such as gpt2-tiny")
-        if not re.fullmatch(r"[0-9]{1,9}x[0-9]{1,9}", size):
-            raise UsageError(f"case id {text!r}: {size!r} is not a size such as 2x64")
-        options: dict[str, object] = {}
-        for part in rest:
-            name, value = _parse_option(part, text)
-            if name in options:
-                raise UsageError(f"case id {text!r}: {part!r} contradicts or repeats an earlier part")
-            options[name] = value
+        network, preset = parsed_label(label, text)
+        options = parsed_options(rest, text, _parse_option)
         try:
-            sizes = tuple(int(one) for one in size.split("x"))
-            return cls.make(network, preset, norm, mode, sizes, dtype, **options)  # type: ignore[arg-type]
+            return cls.make(network, preset, norm, mode, parsed_size(size, text), dtype, **options)  # type: ignore[arg-type]
         except UsageError as error:
             raise UsageError(f"case id {text!r}: {error}") from None
 

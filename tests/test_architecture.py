@@ -30,6 +30,7 @@ PURE = {
     "measure.plan",
     "metric",
     "model_case",
+    "network_case",
     "rates",
     "record",
     "results",

@@ -14,7 +14,7 @@ from ..run import execute
 from ..store import read_run
 from ..studies.catalogue import study
 from ..studies.conduct import observe_all
-from ..studies.journal import read_journal
+from ..studies.journal import JOURNALS
 from ..studies.observation import Observation, Setting
 from ..studies.study import Scale
 from ..tiers import AnyCase
@@ -55,7 +55,7 @@ class Context:
     def _observe(self, name: str) -> Observed | str:
         found, path = study(name), self._studies / name
         if path.is_dir():
-            header, observations = read_journal(path)
+            header, observations = JOURNALS.read(path)
             return header.common, observations
         if found.is_long:
             return f"waits for the study: `normbench study {name} --out {self._studies}` takes long"

@@ -52,7 +52,7 @@ def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None
 
     from ..measure.threads import available_cores
     from ..studies.conduct import conduct
-    from ..studies.journal import read_journal
+    from ..studies.journal import JOURNALS
     from ..studies.page import write_page
 
     screen = Console(stderr=True, highlight=False)
@@ -74,7 +74,7 @@ def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None
             started=lambda total, there: bar.update(task, total=total, completed=there),
             done=done,
         )
-    header, _ = read_journal(path)
+    header, _ = JOURNALS.read(path)
     findings = found.says(observations)
     command = shlex.join(["normbench", *sys.argv[1:]])
     page = write_page(found, findings, observations, path, command=command, machine=header.machine, torch=header.torch)

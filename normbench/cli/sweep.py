@@ -15,7 +15,7 @@ from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, console, print_json, ta
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Observer
-    from ..sweep.journal import Journal
+    from ..sweep.journal import SweepJournal
     from ..sweep.question import Question
 
 __all__ = ["sweep"]
@@ -59,7 +59,7 @@ def sweep(
     from ..request import one_device_name
     from ..sweep.conduct import conduct
     from ..sweep.entry import is_sound
-    from ..sweep.journal import refuse_begun
+    from ..sweep.journal import JOURNALS
     from ..sweep.limit import bytes_of
     from ..sweep.page import write_page
     from ..sweep.plain import plain_sweep
@@ -90,7 +90,7 @@ def sweep(
     )
     question.validate()
     if not resume:
-        refuse_begun(out)
+        JOURNALS.refuse_begun(out)
     with explained(f"cannot keep a sweep in {out}"):
         out.mkdir(parents=True, exist_ok=True)
     is_interrupted = False
@@ -115,11 +115,11 @@ def sweep(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _open(question: Question, device: Any, out: Path, *, resume: bool) -> Journal:
+def _open(question: Question, device: Any, out: Path, *, resume: bool) -> SweepJournal:
     import torch
 
     from ..measure.machine import machine_record
-    from ..sweep.journal import Header, Journal
+    from ..sweep.journal import JOURNALS, Header
     from ..sweep.limit import choose_limit
 
     header = Header(
@@ -129,11 +129,11 @@ def _open(question: Question, device: Any, out: Path, *, resume: bool) -> Journa
         machine=str(device.get("name") or machine_record()["cpu_model"]),
         command=("normbench", *sys.argv[1:]),
     )
-    return Journal.open(out, header, resume=resume)
+    return JOURNALS.open(out, header, resume=resume)
 
 
 @contextmanager
-def _watched(journal: Journal) -> Iterator[Observer]:
+def _watched(journal: SweepJournal) -> Iterator[Observer]:
     """Yield an observer that shows on stderr what is tried and what became of it, what is tried only where it is a terminal."""
     from rich.console import Console
     from rich.markup import escape
@@ -174,7 +174,7 @@ def _short(arm: str) -> str:
     return arm.partition("/")[2].replace("#", " by ")
 
 
-def _show(journal: Journal, page: Path) -> None:
+def _show(journal: SweepJournal, page: Path) -> None:
     from ..sweep.summary import summarise
     from ..sweep.table import ARM_COLUMNS, SIDE_COLUMNS, arm_rows, reference_of, side_rows
 

@@ -25,9 +25,10 @@ from ..record import Accuracy
 from ..throughput_case import ThroughputCase
 from ..workloads.agreement import Stray, judge, outcome, stray
 from ..workloads.model import plain_network, split_arm, swapped_network, without_sharing
+from ..workloads.throughput import company_case
 from ..workloads.training import LEARNING_RATE, TrainingStep, autocast_of
 from .session import Seat, Session, guarded, joined, prepare_rank
-from .training import company_case, parallelise, rank_batches, trained_network, whole
+from .training import parallelise, rank_batches, trained_network, whole
 
 __all__ = ["Agreement", "AgreementTask", "agree", "compare_parameters", "digest"]
 

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
 import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
@@ -19,12 +18,7 @@ from ..throughput_case import ThroughputCase
 from ..workloads.model import arm_network
 from ..workloads.training import microbatches, recompute_activations
 
-__all__ = ["company_case", "parallelise", "rank_batches", "trained_network", "whole"]
-
-
-def company_case(case: ThroughputCase, found: Network) -> ThroughputCase:
-    """Return the one case that stands for all of a company: all arms share what is cached."""
-    return msgspec.structs.replace(case, norm=found.norm)
+__all__ = ["parallelise", "rank_batches", "trained_network", "whole"]
 
 
 def rank_batches(case: ThroughputCase, found: Network, device: torch.device, *, seed: int, rank: int, size: int) -> list[Batch]:

@@ -16,9 +16,10 @@ from ..models.networks import network
 from ..record import NO_NORM
 from ..throughput_case import ThroughputCase
 from ..workloads.model import runs_without_norms
+from ..workloads.throughput import company_case
 from ..workloads.training import TrainingStep, autocast_of
 from .session import Seat, Session, guarded, joined, prepare_rank
-from .training import company_case, parallelise, rank_batches, trained_network
+from .training import parallelise, rank_batches, trained_network
 
 __all__ = ["RankTurns", "TurnsTask", "take_turns"]
 

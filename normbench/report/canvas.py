@@ -24,6 +24,7 @@ __all__ = [
     "Page",
     "label_axis",
     "label_outer",
+    "label_panel",
     "pages",
     "panels",
     "png",
@@ -85,6 +86,15 @@ def panels(count: int, columns: int, panel_inch: float, head_inch: float, *, are
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]
+
+
+def label_panel(axis: Axes, title: str, x: str, y: str) -> None:
+    """Put a title, labels, ticks and a grid in the size of a panel beside others on an axis."""
+    axis.set_title(title, fontsize=8, color=INK)
+    axis.set_xlabel(x, fontsize=8)
+    axis.set_ylabel(y, fontsize=8)
+    axis.tick_params(labelsize=7)
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
 
 
 def label_outer(axes: Sequence[Axes], columns: int) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from ..measure.machine import machine_record
 from .catalogue import study
-from .journal import Header, Journal
+from .journal import JOURNALS, Header
 from .observation import Observation, Setting, Trial
 from .study import Scale, Study
 
@@ -59,15 +59,17 @@ def conduct(
     """Return the observations of the study's plan, in the plan's order, from the folder `path` or made now and kept there.
 
     `started` and `done` hear of costs: of the whole plan and of what was there before, then of each trial. Raises UsageError where the
-    folder cannot be gone on with (see `Journal`).
+    folder cannot be gone on with (see `JournalKind.open`).
     """
     plan = found.plan(scale)
     header = Header(study=found.name, common=plan.common, torch=str(torch.__version__), machine=str(machine_record()["cpu_model"]))
-    with Journal(path, header, resume=resume) as journal:
-        waiting = [trial for trial in plan.trials if trial.key not in journal.done]
+    with JOURNALS.open(path, header, resume=resume) as journal:
+        kept = {one.key: one for one in journal.entries}
+        waiting = [trial for trial in plan.trials if trial.key not in kept]
         costs = {trial.key: trial.cost for trial in plan.trials}
         started(sum(costs.values()), sum(costs.values()) - sum(trial.cost for trial in waiting))
         for observation in observe_all(found, waiting, plan.common, jobs=jobs):
             journal.append(observation)
+            kept[observation.key] = observation
             done(observation.key, costs[observation.key])
-        return tuple(journal.done[trial.key] for trial in plan.trials)
+        return tuple(kept[trial.key] for trial in plan.trials)

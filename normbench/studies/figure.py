@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, isfinite
+from math import isfinite
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from ..report.canvas import INK, PAPER, png
+from ..report import canvas
 from .findings import Panel, Point
 
 __all__ = ["draw"]
@@ -26,21 +24,16 @@ _STYLES = (
     ("#8C6D1F", "*"),
 )
 _PUBLISHED = "#777777"
+_PANEL_INCH, _HEAD_INCH = 3.1, 0.4
 
 
 def draw(title: str, panels: Sequence[Panel]) -> bytes:
     """Return a PNG of 1200 pixels' width with the panels, two in a row."""
-    columns = min(2, len(panels))
-    rows = ceil(len(panels) / columns)
-    figure = Figure(figsize=(8.0, 3.1 * rows + 0.4), dpi=150, layout="constrained", facecolor=PAPER)
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for unused in axes[len(panels) :]:
-        unused.remove()
-    for axis, panel in zip(axes, panels, strict=False):
+    figure, axes = canvas.panels(len(panels), 2, _PANEL_INCH, _HEAD_INCH, are_alike=False)
+    for axis, panel in zip(axes, panels, strict=True):
         _panel(axis, panel)
-    figure.suptitle(title, fontsize=10, color=INK)
-    return png(figure)
+    figure.suptitle(title, fontsize=10, color=canvas.INK)
+    return canvas.png(figure)
 
 
 def _panel(axis: Axes, panel: Panel) -> None:
@@ -56,11 +49,7 @@ def _panel(axis: Axes, panel: Panel) -> None:
         # Beyond the palette's colours dashes tell lines apart.
         style = "" if one.is_published else "-" if number < len(_STYLES) else "--"
         _line(axis, points, label, colour, marker, style)
-    axis.set_title(panel.title, fontsize=8, color=INK)
-    axis.set_xlabel(panel.x, fontsize=8)
-    axis.set_ylabel(panel.y, fontsize=8)
-    axis.tick_params(labelsize=7)
-    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    canvas.label_panel(axis, panel.title, panel.x, panel.y)
     axis.legend(fontsize=6, frameon=False, ncols=1 + len(panel.lines) // 8)
 
 

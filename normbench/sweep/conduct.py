@@ -16,7 +16,7 @@ from ..measure.worker import TaskDied
 from ..record import Status
 from ..throughput_case import ThroughputCase
 from .entry import Check, Entry, Point, SideBySide, Verdict
-from .journal import Journal
+from .journal import SweepJournal
 from .question import Arm
 from .search import Search
 from .turns import TurnsResult, TurnsTask
@@ -45,7 +45,7 @@ class Observer:
         """Hear of an entry that was just kept."""
 
 
-def conduct(journal: Journal, engine: Engine, observer: Observer) -> None:
+def conduct(journal: SweepJournal, engine: Engine, observer: Observer) -> None:
     """Do what the journal's question asks and is not in it yet. A KeyboardInterrupt passes through; what was kept is kept."""
     companies = journal.header.question.companies
     engine.load_networks(arm.case for arms in companies.values() for arm in arms)
@@ -56,7 +56,7 @@ def conduct(journal: Journal, engine: Engine, observer: Observer) -> None:
 class _Company:
     """Sweep arms that differ in norm and provider only: a batch of each in turn, so that a drift of the machine meets all of them."""
 
-    def __init__(self, name: str, arms: Sequence[Arm], journal: Journal, engine: Engine, observer: Observer) -> None:
+    def __init__(self, name: str, arms: Sequence[Arm], journal: SweepJournal, engine: Engine, observer: Observer) -> None:
         self._name = name
         self._arms = arms
         self._journal = journal

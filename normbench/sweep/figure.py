@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from ..case import Norm
-from ..report.canvas import INK, PAPER, label_axis, png, size_ticks, style_of
+from ..report.canvas import INK, label_axis, label_panel, panels, png, size_ticks, style_of
 from .entry import Verdict
 from .summary import ArmSummary, CompanySummary
 
@@ -20,6 +17,7 @@ _LINE_STYLES = {Norm.LAYER_NORM: "-"}
 """Colour and marker tell providers apart, dashes the norm."""
 _MOST_TICKS = 9
 _HEADROOM = 1.3
+_PANEL_INCH, _HEAD_INCH = 3.1, 0.4
 
 
 def draw(title: str, companies: Sequence[CompanySummary]) -> bytes | None:
@@ -30,15 +28,9 @@ def draw(title: str, companies: Sequence[CompanySummary]) -> bytes | None:
     shown = [company for company in companies if any(one.largest for one in company.arms)]
     if not shown:
         return None
-    columns = min(2, len(shown))
-    rows = ceil(len(shown) / columns)
-    figure = Figure(figsize=(8.0, 3.1 * rows + 0.4), dpi=150, layout="constrained", facecolor=PAPER)
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for unused in axes[len(shown) :]:
-        unused.remove()
+    figure, axes = panels(len(shown), 2, _PANEL_INCH, _HEAD_INCH, are_alike=False)
     providers = list(dict.fromkeys(one.arm.provider for company in shown for one in company.arms))
-    for axis, company in zip(axes, shown, strict=False):
+    for axis, company in zip(axes, shown, strict=True):
         _panel(axis, company, providers)
     figure.suptitle(title, fontsize=10, color=INK)
     return png(figure)
@@ -54,11 +46,7 @@ def _panel(axis: Axes, company: CompanySummary, providers: Sequence[str]) -> Non
     # The interval of three processes can be wider than all that was measured.
     highest = max(point.tokens_per_s.estimate for one in company.arms for point in one.points if point.verdict is Verdict.FITS)
     axis.set_ylim(0, _HEADROOM * highest)
-    axis.set_title(company.title, fontsize=8, color=INK)
-    axis.set_xlabel("batch (cross: out of memory)", fontsize=8)
-    axis.set_ylabel("tokens/s", fontsize=8)
-    axis.tick_params(labelsize=7)
-    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    label_panel(axis, company.title, "batch (cross: out of memory)", "tokens/s")
     axis.legend(fontsize=6, frameon=False, handlelength=4)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import torch
-from torch import nn
 
 from ..case import Conditions
 from ..measure.pages import page_control_reason
@@ -22,8 +21,9 @@ from ..measure.timer import Sample, SynchronisedTimer, Timer, WallTimer
 from ..models.networks import network
 from ..throughput_case import Mode, ThroughputCase
 from ..workloads.model import plain_network, split_arm, swapped_network, without_sharing
-from ..workloads.serving import Decoding, Prefill
-from ..workloads.training import TrainingStep, autocast_of, microbatches, recompute_activations
+from ..workloads.serving import Decoding
+from ..workloads.throughput import token_call
+from ..workloads.training import microbatches
 from .limit import anonymous_bytes, limited, take_in_small_steps
 
 __all__ = ["TurnsResult", "TurnsTask", "take_turns"]
@@ -119,20 +119,8 @@ def _call_of(task: TurnsTask, arm: str, device: torch.device) -> Call:
     norm, provider = split_arm(arm)
     # The norms are new modules; all other parameters are those of the one network that this process has.
     model = swapped_network(plain_network(case.model_case, device), norm, provider)
-    autocast = autocast_of(case.autocast, device)
-    batches = microbatches(case, found, device, seed=task.seed)
-    if case.mode is Mode.TRAIN:
-        return Call(run=TrainingStep(found, _trained(task, model), batches, autocast=autocast))
-    (tokens,) = batches[0].values()
-    if case.mode is Mode.PREFILL:
-        return Call(run=Prefill(model, tokens, autocast))
-    decoding = Decoding(model, tokens, case.prompt, autocast)
-    return Call(run=decoding, before=decoding.rewind)
-
-
-def _trained(task: TurnsTask, model: nn.Module) -> nn.Module:
-    # Training changes parameters: arms that take turns have their own, one by itself needs no second copy.
-    own = model if len(task.arms) == 1 else without_sharing(model)
-    if task.case.checkpointing:
-        recompute_activations(own, task.case.label)
-    return own
+    if case.mode is Mode.TRAIN and len(task.arms) > 1:
+        # Training changes parameters: arms that take turns have their own, one by itself needs no second copy.
+        model = without_sharing(model)
+    call = token_call(case, found, model, microbatches(case, found, device, seed=task.seed), device)
+    return Call(run=call, before=call.rewind) if isinstance(call, Decoding) else Call(run=call)

@@ -16,13 +16,14 @@ from torch import nn
 
 from ..errors import UsageError
 from ..models.networks import Network, network
+from ..models.recipe import Batch
 from ..record import NO_NORM
 from ..throughput_case import Mode, ThroughputCase
 from .model import arm_network, runs_without_norms
 from .serving import Decoding, Prefill
 from .training import TrainingStep, autocast_of, microbatches, recompute_activations
 
-__all__ = ["ThroughputRepetition", "ThroughputWorkload", "refuse_case", "token_size"]
+__all__ = ["ThroughputRepetition", "ThroughputWorkload", "company_case", "refuse_case", "token_call", "token_size"]
 
 
 def token_size(found: Network, preset: str) -> tuple[int, int]:
@@ -42,6 +43,24 @@ def refuse_case(case: ThroughputCase) -> None:
         )
     if case.size[1] > sizes[1]:
         raise UsageError(f"{case.label} has {sizes[1]} positions, fewer than the {case.size[1]} tokens of size {case.shape_label}")
+
+
+def company_case(case: ThroughputCase, found: Network) -> ThroughputCase:
+    """Return the one case that stands for all of a company: all arms share what is cached."""
+    return msgspec.structs.replace(case, norm=found.norm)
+
+
+def token_call(
+    case: ThroughputCase, found: Network, model: nn.Module, batches: list[Batch], device: torch.device
+) -> TrainingStep | Prefill | Decoding:
+    """Return the call of a case on a model of the network `found`, which a training step changes; `batches` are its microbatches."""
+    autocast = autocast_of(case.autocast, device)
+    if case.mode is Mode.TRAIN:
+        if case.checkpointing:
+            recompute_activations(model, case.label)
+        return TrainingStep(found, model, batches, autocast=autocast)
+    (tokens,) = batches[0].values()
+    return Prefill(model, tokens, autocast) if case.mode is Mode.PREFILL else Decoding(model, tokens, case.prompt, autocast)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +83,9 @@ class ThroughputWorkload:
     def __init__(self, case: ThroughputCase, arms: tuple[str, ...], device: torch.device) -> None:
         """Prepare to call `arms`, named by `ThroughputCase.arm`; `case` is that of one of them, and its norm counts for nothing here."""
         self._found = network(case.network)
-        # One case for the whole company: all of it shares what is cached.
-        self._case = msgspec.structs.replace(case, norm=self._found.norm)
+        self._case = company_case(case, self._found)
         self._arms = arms
         self._device = device
-        self._autocast = autocast_of(case.autocast, device)
 
     def repetition(self, seed: int) -> ThroughputRepetition:
         """Return newly allocated networks, inputs and caches and the calls of all arms."""
@@ -76,23 +93,12 @@ class ThroughputWorkload:
         has_control = runs_without_norms(case.model_case, self._device)
         names = (*self._arms, *([NO_NORM] if has_control else []))
         calls: dict[str, Callable[[], Any]] = {}
-        if case.mode is Mode.TRAIN:
-            batches = microbatches(case, self._found, self._device, seed=seed)
-            for name in names:
-                calls[name] = TrainingStep(self._found, self._trained(name), batches, autocast=self._autocast)
-        else:
-            (tokens,) = microbatches(case, self._found, self._device, seed=seed)[0].values()
-            shared: dict[int, Any] = {}
-            for name in names:
-                model = copy.deepcopy(arm_network(case.model_case, name, self._device), shared)
-                is_prefill = case.mode is Mode.PREFILL
-                calls[name] = Prefill(model, tokens, self._autocast) if is_prefill else Decoding(model, tokens, case.prompt, self._autocast)
+        batches = microbatches(case, self._found, self._device, seed=seed)
+        shared: dict[int, Any] = {}
+        for name in names:
+            # Who only reads parameters shares them with the other arms; who trains has its own.
+            model = copy.deepcopy(arm_network(case.model_case, name, self._device), None if case.mode is Mode.TRAIN else shared)
+            calls[name] = token_call(case, self._found, model, batches, self._device)
         restores = {name: call.rewind for name, call in calls.items() if isinstance(call, Decoding)}
         kept = {NO_NORM: calls.pop(NO_NORM)} if has_control else {}
         return ThroughputRepetition(calls=calls, restores=restores, kept=kept)
-
-    def _trained(self, arm: str) -> nn.Module:
-        model = copy.deepcopy(arm_network(self._case.model_case, arm, self._device))
-        if self._case.checkpointing:
-            recompute_activations(model, self._case.label)
-        return model

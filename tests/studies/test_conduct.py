@@ -10,7 +10,7 @@ import torch
 from normbench.studies.collapse import COLLAPSE
 from normbench.studies.conduct import conduct, observe_all
 from normbench.studies.drift import DRIFT
-from normbench.studies.journal import read_journal
+from normbench.studies.journal import JOURNALS
 from normbench.studies.study import Scale
 
 from .running import only
@@ -29,7 +29,7 @@ def test_finished_trials_are_not_run_again(tmp_path):
 
     study = replace(DRIFT, observe=watched)
     first = conduct(study, Scale(seeds=1), tmp_path, resume=False, jobs=1, started=silent, done=silent)
-    assert len(run) == len(first) == len(read_journal(tmp_path)[1])
+    assert len(run) == len(first) == len(JOURNALS.read(tmp_path)[1])
     more = conduct(study, Scale(seeds=2), tmp_path, resume=True, jobs=1, started=silent, done=silent)
     assert len(more) == 2 * len(first)
     assert len(run) == len(set(run)) == len(more)
@@ -38,13 +38,13 @@ def test_finished_trials_are_not_run_again(tmp_path):
 
 def test_interrupted_study_keeps_what_was_finished(tmp_path):
     def breaks_at_third(trial, common):
-        if len(read_journal(tmp_path)[1]) == 2:
+        if len(JOURNALS.read(tmp_path)[1]) == 2:
             raise KeyboardInterrupt
         return DRIFT.observe(trial, common)
 
     with pytest.raises(KeyboardInterrupt):
         conduct(replace(DRIFT, observe=breaks_at_third), Scale(seeds=1), tmp_path, resume=False, jobs=1, started=silent, done=silent)
-    assert len(read_journal(tmp_path)[1]) == 2
+    assert len(JOURNALS.read(tmp_path)[1]) == 2
 
 
 def test_costs_are_told_as_trials_are_done(tmp_path):

@@ -10,7 +10,7 @@ from normbench.measure.worker import TaskDied
 from normbench.record import Status
 from normbench.sweep.conduct import Observer, conduct
 from normbench.sweep.entry import Check, Point, SideBySide, Verdict
-from normbench.sweep.journal import Journal
+from normbench.sweep.journal import JOURNALS
 from normbench.sweep.summary import summarise
 
 from .made import FakeEngine, header, question
@@ -20,7 +20,7 @@ ROOM = {"layer_norm:eager": 20, "layer_norm:aten": 40, "rms_norm:eager": 21, "rm
 
 def swept(path, engine, asked=None, *, resume=False, observer=None):
     """Conduct a sweep in a folder and return its entries."""
-    with Journal.open(path, header(asked), resume=resume) as journal:
+    with JOURNALS.open(path, header(asked), resume=resume) as journal:
         conduct(journal, engine, observer or Observer())
         return journal.entries
 
@@ -134,7 +134,7 @@ def test_sweep_that_was_cut_short_goes_on_and_asks_nothing_twice(tmp_path, count
 def test_answers_that_memory_does_not_explain_end_the_arm_with_a_statement(tmp_path):
     asked = question(norms=("rms_norm",), providers=("aten",))
     (arm,) = next(iter(asked.companies.values()))
-    with Journal.open(tmp_path, header(asked), resume=False) as journal:
+    with JOURNALS.open(tmp_path, header(asked), resume=False) as journal:
         journal.append(Check(arm=arm.key, status=Status.OK))
         journal.append(Point(arm=arm.key, batch=2, verdict=Verdict.OUT_OF_MEMORY, reason="none", tokens=128))
         journal.append(Point(arm=arm.key, batch=4, verdict=Verdict.FITS, tokens=256, samples_s=((0.1,),) * 3))

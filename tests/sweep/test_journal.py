@@ -8,7 +8,7 @@ import pytest
 from normbench.errors import NormbenchError, UsageError
 from normbench.record import Status
 from normbench.sweep.entry import Check, Point, Verdict
-from normbench.sweep.journal import Journal, read_journal
+from normbench.sweep.journal import JOURNALS
 from normbench.sweep.limit import Limit
 
 from .made import header, question
@@ -20,27 +20,27 @@ POINT = Point(arm="a", batch=1, verdict=Verdict.OUT_OF_MEMORY, reason="none left
 
 @pytest.fixture
 def folder(tmp_path):
-    with Journal.open(tmp_path / "sweep", HEADER, resume=False) as journal:
+    with JOURNALS.open(tmp_path / "sweep", HEADER, resume=False) as journal:
         journal.append(CHECK)
-        assert read_journal(tmp_path / "sweep") == (HEADER, (CHECK,)), "before the next one"
+        assert JOURNALS.read(tmp_path / "sweep") == (HEADER, (CHECK,)), "before the next one"
         journal.append(POINT)
     return tmp_path / "sweep"
 
 
 def test_what_was_appended_is_read_again(folder):
-    assert read_journal(folder) == (HEADER, (CHECK, POINT))
+    assert JOURNALS.read(folder) == (HEADER, (CHECK, POINT))
 
 
 def test_folder_with_entries_is_gone_on_with_only_when_asked(folder):
     with pytest.raises(UsageError, match="holds a sweep of 2 entries: go on with it by --resume"):
-        Journal.open(folder, HEADER, resume=False)
-    with Journal.open(folder, HEADER, resume=True) as journal:
+        JOURNALS.open(folder, HEADER, resume=False)
+    with JOURNALS.open(folder, HEADER, resume=True) as journal:
         assert journal.entries == [CHECK, POINT]
 
 
 def test_limit_that_was_chosen_first_holds_when_gone_on_with(folder):
     now = msgspec.structs.replace(HEADER, limit=Limit(limit_bytes=1, words="less is available now"), command=("other",))
-    with Journal.open(folder, now, resume=True) as journal:
+    with JOURNALS.open(folder, now, resume=True) as journal:
         assert journal.header == HEADER
 
 
@@ -55,21 +55,21 @@ def test_limit_that_was_chosen_first_holds_when_gone_on_with(folder):
 )
 def test_another_sweep_is_refused(folder, other, why):
     with pytest.raises(UsageError, match=why):
-        Journal.open(folder, other, resume=True)
+        JOURNALS.open(folder, other, resume=True)
 
 
 def test_line_cut_short_by_a_crash_is_dropped_and_the_next_one_is_whole(folder):
     lines = folder / "entries.jsonl"
     lines.write_bytes(lines.read_bytes()[:-5])
-    assert read_journal(folder)[1] == (CHECK,)
-    with Journal.open(folder, HEADER, resume=True) as journal:
+    assert JOURNALS.read(folder)[1] == (CHECK,)
+    with JOURNALS.open(folder, HEADER, resume=True) as journal:
         journal.append(POINT)
-    assert read_journal(folder)[1] == (CHECK, POINT)
+    assert JOURNALS.read(folder)[1] == (CHECK, POINT)
 
 
 def test_folder_without_a_sweep_and_a_damaged_one_are_named(folder, tmp_path):
     with pytest.raises(UsageError, match="holds no sweep"):
-        read_journal(tmp_path)
+        JOURNALS.read(tmp_path)
     (folder / "entries.jsonl").write_bytes(b"{}\n")
     with pytest.raises(NormbenchError, match=str(folder)):
-        read_journal(folder)
+        JOURNALS.read(folder)

@@ -9,7 +9,7 @@ import pytest
 from normbench.sweep.conduct import Observer, conduct
 from normbench.sweep.entry import Point, Verdict
 from normbench.sweep.figure import draw
-from normbench.sweep.journal import Journal
+from normbench.sweep.journal import JOURNALS
 from normbench.sweep.page import markdown, write_page
 from normbench.sweep.plain import plain_sweep
 from normbench.sweep.summary import summarise
@@ -22,7 +22,7 @@ ROOM = {"layer_norm:eager": 20, "layer_norm:aten": 40, "rms_norm:eager": 21, "rm
 
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory):
-    with Journal.open(tmp_path_factory.mktemp("sweep"), header(), resume=False) as journal:
+    with JOURNALS.open(tmp_path_factory.mktemp("sweep"), header(), resume=False) as journal:
         conduct(journal, FakeEngine(ROOM), Observer())
         return journal.entries
 
@@ -44,7 +44,7 @@ def test_row_of_an_arm_says_the_largest_batch_and_how_sure_it_is(company):
 
 def test_largest_that_was_tried_is_a_lower_bound(tmp_path):
     asked = question(most=8)
-    with Journal.open(tmp_path, header(asked), resume=False) as journal:
+    with JOURNALS.open(tmp_path, header(asked), resume=False) as journal:
         conduct(journal, FakeEngine(dict.fromkeys(ROOM, 100)), Observer())
     (company,) = summarise(asked, journal.entries)
     assert [row[2] for row in arm_rows(company)] == ["\u2265 8"] * 4
