@@ -17,6 +17,7 @@ from ..measure.group import Group
 from ..measure.process import first_line
 from ..model_case import ModelCase
 from ..request import Request
+from ..throughput_case import ThroughputCase
 from .address import check_address
 from .dispatch import Broken, Event, Measured
 from .station import Introduction, Order, Station, software
@@ -67,7 +68,10 @@ class RayCluster:
         self.machines: dict[str, Introduction] = {}
         self._address = address
         self._request = request
-        self._order = Order(providers=request.providers, device=request.device, plan=request.plan, folder=folder)
+        networks = {case.label: case for case in request.cases if isinstance(case, ModelCase | ThroughputCase)}
+        self._order = Order(
+            providers=request.providers, networks=tuple(networks.values()), device=request.device, plan=request.plan, folder=folder
+        )
         self._is_any_version = is_any_version
         self._station = station
         self._seats: dict[str, _Seat] = {}
@@ -181,7 +185,8 @@ class RayCluster:
         try:
             answer = self._ray.get(seat.reference)
         except Exception as error:
-            return self._failed(seat, first_line(error))
+            # Ray wraps what was raised on the node, and puts its own traceback first.
+            return self._failed(seat, first_line(getattr(error, "cause", None) or error))
         seat.reference = None
         if seat.is_open:
             return Measured(seat=seat.name, results=answer)

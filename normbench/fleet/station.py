@@ -19,6 +19,7 @@ from ..measure.measurer import Measurer
 from ..measure.plan import Plan
 from ..model_case import ModelCase
 from ..record import Record
+from ..throughput_case import ThroughputCase
 from .machines import machine_name
 
 __all__ = ["SOFTWARE", "Introduction", "Order", "Results", "Station", "software"]
@@ -31,9 +32,13 @@ Results = list[tuple[Group, list[Record]]]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell a node what it will have to measure: providers as they were typed, in the folder they were typed in."""
+    """Tell a node what it will have to measure: providers as they were typed, in the folder they were typed in.
+
+    `networks` has a case of each network that will be built.
+    """
 
     providers: tuple[str, ...]
+    networks: tuple[ModelCase | ThroughputCase, ...] = ()
     device: str
     plan: Plan
     folder: str
@@ -82,7 +87,7 @@ class Station:
         self._name = ""
 
     def open(self) -> Introduction:
-        """Load the providers on the node and return what it says of itself."""
+        """Load providers and networks on the node and return what it says of itself."""
         # Ray sets it to the cores that a task holds; how many threads compute is for a case's conditions alone.
         os.environ.pop("OMP_NUM_THREADS", None)
         order, versions = self._order, package_versions()
@@ -94,8 +99,10 @@ class Station:
             log = Path(tempfile.mkdtemp(prefix="normbench-")) / "worker.log"
             self._measurer = Measurer(order.providers, device=order.device, plan=order.plan, log=log)
             machine["device"] = dict(self._measurer.device)
+            self._measurer.load_networks(order.networks)
         except NormbenchError as error:
             refusal = str(error)
+            self.close()
         self._name = machine_name(machine, versions)
         return Introduction(name=self._name, machine=machine, versions=versions, software=found, refusal=refusal)
 
@@ -113,6 +120,12 @@ class Station:
 
     def _signed(self, records: Sequence[Record]) -> list[Record]:
         return [msgspec.structs.replace(record, machine=self._name, node=self._node) for record in records]
+
+    def close(self) -> None:
+        """End what measures here; Ray ends it with the process."""
+        if self._measurer is not None:
+            self._measurer.close()
+            self._measurer = None
 
     def process(self) -> int:
         """Return the number of the process that measures here."""

@@ -15,6 +15,10 @@ import time
 import psutil
 import pytest
 
+from normbench.errors import NormbenchError
+from normbench.fleet.conduct import execute_on
+from normbench.fleet.ray_cluster import RayCluster
+from normbench.fleet.scaling import IdleStation, request_of
 from normbench.record import Role, Status
 from normbench.store import read_run
 
@@ -128,6 +132,23 @@ def test_ctrl_c_ends_what_runs_on_the_nodes_and_the_run_is_resumed(tmp_path, clu
     run = read_run("latest", root=tmp_path / ".normbench/runs")
     assert run.is_complete, told
     assert_nothing_twice(run, tmp_path)
+
+
+class Refusing(IdleStation):
+    """Stand on a node on which nothing can be measured."""
+
+    def measure(self, groups):
+        raise NormbenchError("the scales are gone")
+
+
+def test_what_is_raised_on_a_node_is_the_reason_not_rays_traceback_of_it(tmp_path, cluster):
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    request = request_of(1, str(tmp_path))
+    path, is_sound = execute_on(lambda: RayCluster(request, cluster.address, folder=str(tmp_path), station=Refusing), request)
+    (record,) = read_run(path).records
+    assert not is_sound
+    assert record.status is Status.ERROR
+    assert record.reason.endswith(" ended: the scales are gone")
 
 
 def test_address_where_nobody_speaks_ray_is_one_clear_error(tmp_path, normbench):
