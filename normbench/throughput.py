@@ -43,15 +43,19 @@ def _run(options: list[str], gathering: Gathering | None = None) -> None:
 
     module.current = gathering
     words = sys.argv[1:]
-    asked = [] if _resumes(words) else ["--tier", "throughput", *options]
-    sys.argv = ["normbench", "run", *asked, *words]
+    sys.argv = ["normbench", "run", *_implied(words, options), *words]
     command()
 
 
-def _resumes(words: list[str]) -> bool:
-    """Say whether a run is to be gone on with as it was asked for, which it knows."""
-    options = {word.partition("=")[0] for word in words if word.startswith("--")}
-    return "--resume" in options and options <= {"--resume", "--out", "--report", "--json"}
+def _implied(words: list[str], options: list[str]) -> list[str]:
+    """Return what goes without saying before these words: the tier where none is named, and nothing where a run is gone on with.
+
+    A run that is gone on with as it was asked for knows what that was.
+    """
+    named = {word.partition("=")[0] for word in words if word.startswith("--")}
+    if "--resume" in named and named <= {"--resume", "--out", "--report", "--json"}:
+        return []
+    return options if "--tier" in named else ["--tier", "throughput", *options]
 
 
 def _interrupt(*_: object) -> NoReturn:

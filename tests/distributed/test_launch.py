@@ -12,7 +12,7 @@ from normbench.distributed.measurer import team_measurer
 from normbench.distributed.place import Place
 from normbench.errors import UsageError
 from normbench.measure.measurer import Measurer
-from normbench.throughput import _resumes
+from normbench.throughput import _implied
 
 
 def test_words_say_what_was_chosen_and_leave_out_defaults():
@@ -35,16 +35,18 @@ def test_free_port_is_found_and_one_in_use_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("words", "resumes"),
+    ("words", "implied"),
     [
-        (["--resume", "latest"], True),
-        (["--resume=latest", "--out", "runs", "--json"], True),
-        (["--resume", "latest", "--network", "gpt2"], False),
-        (["--network", "gpt2"], False),
+        (["--resume", "latest"], []),
+        (["--resume=latest", "--out", "runs", "--json"], []),
+        (["--resume", "latest", "--network", "gpt2"], ["--tier", "throughput", "--nproc", "2"]),
+        (["--network", "gpt2"], ["--tier", "throughput", "--nproc", "2"]),
+        (["--tier", "throughput", "--network", "gpt2"], ["--nproc", "2"]),
+        (["--tier=throughput"], ["--nproc", "2"]),
     ],
 )
-def test_run_that_is_gone_on_with_needs_no_other_word(words, resumes):
-    assert _resumes(words) is resumes
+def test_tier_goes_without_saying_and_so_does_everything_of_a_run_that_is_gone_on_with(words, implied):
+    assert _implied(words, ["--nproc", "2"]) == implied
 
 
 def test_several_processes_and_a_cluster_exclude_each_other():
