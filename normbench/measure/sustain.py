@@ -70,6 +70,7 @@ def _sustain(task: SustainTask) -> Sustained:
             at_s=signs.at_s,
             series=signs.series,
             throttled=signs.throttled,
+            slowdowns=signs.slowdowns,
             reasons=signs.reasons if energy_reason is None else {**signs.reasons, "energy_j": energy_reason},
         )
 

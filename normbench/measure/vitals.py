@@ -37,6 +37,7 @@ class VitalSigns:
     at_s: tuple[float, ...]
     series: dict[str, tuple[float | None, ...]]
     throttled: str | None
+    slowdowns: tuple[str | None, ...]
     reasons: dict[str, str]
 
 
@@ -48,6 +49,8 @@ class Gauges(Protocol):
     def series(self, seen: Seen) -> dict[str, list[Any]]: ...
 
     def throttled(self, seen: Seen) -> Reading: ...
+
+    def slowdowns(self, seen: Seen) -> tuple[str | None, ...]: ...
 
     def close(self) -> None: ...
 
@@ -64,16 +67,15 @@ class CardGauges:
         figures = {"clock_mhz": "sm_clock_mhz", "temperature_c": "temperature_c", "power_w": "power_w"}
         self.gauges: Mapping[str, Callable[[], Reading]] = {
             **{name: partial(self._card.read, figure) for name, figure in figures.items()},
-            "throttled": self._bits_so_far,
+            "throttled": self._slowdown_bits,
         }
 
-    def _bits_so_far(self) -> Reading:
-        # All of them, since the moment that saw one may be dropped from a long series.
+    def _slowdown_bits(self) -> Reading:
         bits, reason = self._card.read("throttle_bits")
-        if reason is not None:
-            return None, reason
-        self._bits |= bits
-        return self._bits, None
+        if reason is None:
+            # Kept beside the series: the moment that saw one may be dropped from a long one.
+            self._bits |= bits
+        return bits, reason
 
     def series(self, seen: Seen) -> dict[str, list[Any]]:
         """Return the readings as they are."""
@@ -81,8 +83,13 @@ class CardGauges:
 
     def throttled(self, seen: Seen) -> Reading:
         """Return why the card slowed itself down, None for no slowdown, or the reason why that is not known."""
-        bits = seen.read("throttled")
-        return (throttle_reason(bits[-1]), None) if bits else (None, seen.reasons.get("throttled"))
+        return (throttle_reason(self._bits), None) if seen.read("throttled") else (None, seen.reasons.get("throttled"))
+
+    def slowdowns(self, seen: Seen) -> tuple[str | None, ...]:
+        """Return why the card was slow at each moment, None for no slowdown or where it did not say; nothing where it never says."""
+        if not seen.read("throttled"):
+            return ()
+        return tuple(None if bits is None else throttle_reason(bits) for bits in seen.values["throttled"])
 
     def close(self) -> None:
         self._card.close()
@@ -127,6 +134,10 @@ class CpuGauges:
     def throttled(self, seen: Seen) -> Reading:
         """Return nothing; the class says why."""
         return None, None
+
+    def slowdowns(self, seen: Seen) -> tuple[str | None, ...]:
+        """Return nothing; the class says why."""
+        return ()
 
     def close(self) -> None:
         """Leave the energy counter to whoever opened it."""
@@ -177,4 +188,10 @@ class Vitals:
         throttled, reason = self._gauges.throttled(seen)
         if reason is not None:
             reasons["throttled"] = reason
-        return VitalSigns(at_s=tuple(round(at_s, 4) for at_s in seen.at_s), series=series, throttled=throttled, reasons=reasons)
+        return VitalSigns(
+            at_s=tuple(round(at_s, 4) for at_s in seen.at_s),
+            series=series,
+            throttled=throttled,
+            slowdowns=self._gauges.slowdowns(seen),
+            reasons=reasons,
+        )

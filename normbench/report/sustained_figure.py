@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from math import inf
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,8 +28,7 @@ _PANELS = {"tokens/s": None, "clock, MHz": "clock_mhz", "temperature, °C": "tem
 def sustained_figure(companies: Sequence[Company]) -> Figure | None:
     """Return the sustained runs over time, a column per company and a row per figure that was read at all.
 
-    None when no arm has two moments. What an arm did while the device throttled is marked by crosses: of which moments that is true
-    is not recorded.
+    None when no arm has two moments. Crosses mark the moments at which the device throttled, all of them where it is not recorded which.
     """
     shown = [company for company in companies if any(_moments(one) for _, _, one in company.ordered)]
     if not shown:
@@ -40,10 +40,11 @@ def sustained_figure(companies: Sequence[Company]) -> Figure | None:
     for place, axis in enumerate(axes):
         title, company = rows[place // len(shown)], shown[place % len(shown)]
         for norm, provider, one in company.ordered:
-            _draw(axis, _points(title, one), _style(norm, provider, providers, one))
+            _draw(axis, _points(title, one), _throttled_at(one), _style(norm, provider, providers))
             if _moments(one):
-                name = f"{norm.value}, {provider}" + (" (throttled)" if _is_throttled(one) else "")
-                names[name] = Line2D([], [], linewidth=1.2, label=name, **_style(norm, provider, providers, one))  # type: ignore[arg-type]
+                why = one.record.sustained.throttled if one.record.sustained is not None else None
+                name = f"{norm.value}, {provider}" + (f" (crosses: throttled, {why})" if why else "")
+                names[name] = Line2D([], [], linewidth=1.2, label=name, **_style(norm, provider, providers))  # type: ignore[arg-type]
         axis.set_xlim(0, 1.03 * _end_s(company))
         _label(axis, title, is_first=place % len(shown) == 0, is_last=place // len(shown) == len(rows) - 1)
         if place < len(shown):
@@ -63,8 +64,13 @@ def _end_s(company: Company) -> float:
     return max(one.record.sustained.at_s[-1] for _, _, one in company.ordered if _moments(one) and one.record.sustained is not None)
 
 
-def _is_throttled(one: Result) -> bool:
-    return one.record.sustained is not None and one.record.sustained.throttled is not None
+def _throttled_at(one: Result) -> set[float]:
+    """Return the moments at which the device throttled."""
+    sustained = one.record.sustained
+    if sustained is None or sustained.throttled is None:
+        return set()
+    slowdowns = sustained.slowdowns or (sustained.throttled,) * len(sustained.at_s)
+    return {at_s for at_s, why in zip(sustained.at_s, slowdowns, strict=True) if why is not None}
 
 
 def _points(title: str, one: Result) -> _Series:
@@ -80,14 +86,18 @@ def _read(sustained: Sustained, name: str) -> _Series:
     return [(at_s, value) for at_s, value in zip(sustained.at_s, values, strict=False) if value is not None]
 
 
-def _style(norm: Norm, provider: str, providers: Sequence[str], one: Result) -> ArmStyle:
-    return arm_style(norm, provider, providers) | {"marker": "x" if _is_throttled(one) else ""}
+def _style(norm: Norm, provider: str, providers: Sequence[str]) -> ArmStyle:
+    return arm_style(norm, provider, providers) | {"marker": ""}
 
 
-def _draw(axis: Axes, points: _Series, style: ArmStyle) -> None:
+def _draw(axis: Axes, points: _Series, throttled_at: Set[float], style: ArmStyle) -> None:
     plot: Callable[..., object] = axis.plot
     if points:
-        plot([at_s for at_s, _ in points], [value for _, value in points], linewidth=1.2, markersize=4, **style)
+        plot([at_s for at_s, _ in points], [value for _, value in points], linewidth=1.2, **style)
+    # A point stands for all moments since the one before.
+    befores = [-inf, *(at_s for at_s, _ in points)]
+    if marked := [point for before, point in zip(befores, points, strict=False) if any(before < at_s <= point[0] for at_s in throttled_at)]:
+        plot([at_s for at_s, _ in marked], [value for _, value in marked], color=style["color"], marker="x", markersize=4, linestyle="")
 
 
 def _label(axis: Axes, title: str, *, is_first: bool, is_last: bool) -> None:

@@ -69,6 +69,8 @@ def test_a_card_is_followed_over_time():
 def test_what_slowed_a_card_down_at_any_moment_is_told():
     signs = follow(CardGauges("GPU-a", library=FakeNvml(card("GPU-a", throttle=[0x1, 0x4, 0x0, 0x20, 0x1]))), moments=6)
     assert signs.throttled == "power cap, thermal slowdown by software"
+    assert signs.slowdowns[:5] == (None, "power cap", None, "thermal slowdown by software", None)
+    assert len(signs.slowdowns) == len(signs.at_s)
 
 
 def test_what_slowed_a_card_down_is_told_when_its_moment_was_dropped():
@@ -83,6 +85,7 @@ def test_a_figure_that_a_card_has_not_is_left_out_alone():
     signs = follow(CardGauges("GPU-a", library=FakeNvml(card("GPU-a", temperature=NOT_SUPPORTED, throttle=NOT_SUPPORTED))))
     assert signs.series.keys() == {"calls", "clock_mhz", "power_w"}
     assert signs.reasons == {"temperature_c": "NVML: Not Supported", "throttled": "NVML: Not Supported"}
+    assert signs.slowdowns == ()
 
 
 def test_a_figure_that_is_there_at_times_has_gaps():
@@ -111,6 +114,7 @@ def test_a_processor_shows_the_clock_of_the_cores_that_may_work_and_its_hottest_
     assert set(signs.series["temperature_c"]) == {74.5}
     assert signs.reasons == {"power_w": "no counter"}
     assert signs.throttled is None
+    assert signs.slowdowns == ()
 
 
 def test_one_clock_for_all_cores_is_taken_as_it_is(processor):

@@ -106,14 +106,34 @@ def test_one_moment_is_no_course():
     assert sustained_figure(companies(throughput_runs.group(sustained=None))) is None
 
 
-def test_a_throttled_arm_is_marked_and_named():
+@pytest.mark.parametrize(
+    ("slowdowns", "marked"),
+    [
+        ((None, "over 90 degrees", None, None), [0.5]),
+        ((None, "over 90 degrees", None, "power cap"), [0.5, 1.0]),
+        ((), [0.25, 0.5, 0.75, 1.0]),
+    ],
+)
+def test_moments_at_which_an_arm_was_throttled_are_marked_and_it_is_named(slowdowns, marked):
     records = throughput_runs.group()
-    hot = throughput_runs.sustained(throttled="over 90 degrees")
+    hot = throughput_runs.sustained(throttled="over 90 degrees", slowdowns=slowdowns)
     records[0] = msgspec.structs.replace(records[0], status=Status.THROTTLED, reason="over 90 degrees", sustained=hot)
     figure = sustained_figure(companies(records))
-    assert [line.get_marker() for line in figure.axes[0].lines] == ["x", "", "", ""]
+    assert [line.get_marker() for line in figure.axes[0].lines] == ["", "x", "", "", ""]
+    assert list(figure.axes[0].lines[1].get_xdata()) == marked
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names[0] == "layer_norm, aten (throttled)"
+    assert names[0] == "layer_norm, aten (crosses: throttled, over 90 degrees)"
+
+
+def test_a_point_of_the_rate_is_marked_by_any_moment_since_the_one_before():
+    records = throughput_runs.group()
+    hot = throughput_runs.sustained(moments=40, throttled="power cap", slowdowns=(*[None] * 9, "power cap", *[None] * 30))
+    records[0] = msgspec.structs.replace(records[0], sustained=hot)
+    line, crosses, *_ = sustained_figure(companies(records)).axes[0].lines
+    (marked,) = crosses.get_xdata()
+    points = list(line.get_xdata())
+    assert 0.25 <= marked == min(at_s for at_s in points if at_s >= 0.25)
+    assert len(points) < 40
 
 
 def test_a_whole_run_has_bars_of_training_lines_of_serving_and_the_sustained_runs_of_the_largest_batch():
