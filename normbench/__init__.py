@@ -9,7 +9,8 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import models, nn
-    from .case import Case, Conditions
+    from .case import Case
+    from .conditions import Conditions
     from .errors import NormbenchError, UsageError
     from .frame import load
     from .functional import apply
@@ -20,7 +21,7 @@ __all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", 
 # Names are imported on first use: `normbench --help` and a plain pytest run must not pay for pandas or torch.
 _HOMES = {
     "Case": ".case",
-    "Conditions": ".case",
+    "Conditions": ".conditions",
     "NormbenchError": ".errors",
     "UsageError": ".errors",
     "apply": ".functional",

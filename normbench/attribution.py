@@ -21,10 +21,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from .case import Case, Conditions, Norm
+from .case import Case, Norm
+from .conditions import Conditions
 from .estimate import Estimate
+from .measurement import Measurement
 from .model_case import ModelCase
-from .record import NO_NORM, NORM_CALLS, Measurement, Record, Role
+from .record import NO_NORM, NORM_CALLS, Record, Role
 from .results import BASELINE, Result
 from .stats import ratio_interval
 

@@ -1,6 +1,7 @@
-"""What is measured (`Case`) and under which circumstances (`Conditions`), whoever does it.
+"""What is measured in the op tier (`Case`), whoever does it, and the words that all tiers share.
 
-Both have a stable, readable id: the pytest id, the key of a record and the key of the gate alike. Pure: imports no torch.
+Its id is stable and readable: with that of its `Conditions` the pytest id, the key of a record and the key of the gate alike. Pure:
+imports no torch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 from .errors import UsageError
 from .metric import TIME, Metric
 
-__all__ = ["Cache", "Case", "Conditions", "Convention", "DType", "Norm", "Pages", "Parallel", "Pass", "Tier", "member", "parsed_options"]
+__all__ = ["Case", "Convention", "DType", "Norm", "Pass", "Tier", "member", "parsed_options"]
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -98,20 +99,6 @@ class Convention(StrEnum):
     TORCH = "torch"
     LLAMA = "llama"
     GEMMA = "gemma"
-
-
-class Cache(StrEnum):
-    """Say what the last-level cache holds when a call begins: the case's own tensors, or none of them."""
-
-    WARM = "warm"
-    COLD = "cold"
-
-
-class Pages(StrEnum):
-    """Say where the memory of a call's outputs comes from: pages the allocator kept, or new ones from the kernel."""
-
-    REUSED = "reused"
-    FRESH = "fresh"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}, tag_field="tier", tag=Tier.OP.value):
@@ -278,33 +265,3 @@ def _parse_option(part: str, text: str) -> tuple[str, object]:
         except ValueError:
             raise UsageError(f"case id {text!r}: {part!r} is not eps- and a number") from None
     raise UsageError(f"case id {text!r}: {part!r} is not a known part")
-
-
-class Parallel(StrEnum):
-    """Say how processes train one network together: each holds all of it (DDP), or a shard of every parameter (FSDP)."""
-
-    DDP = "ddp"
-    FSDP = "fsdp"
-
-
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """Say where and how a case is run. Records that differ in any field are never compared.
-
-    Of several `processes`, which train together as `parallel` says, each has `threads` and takes a case of its own: the size of a
-    case is that of one process.
-    """
-
-    device: str
-    threads: int
-    cache: Cache = Cache.WARM
-    pages: Pages = Pages.REUSED
-    processes: int = 1
-    parallel: Parallel | None = None
-
-    @property
-    def id(self) -> str:
-        """Return the id, e.g. `cpu/2t/warm/reused`, or `cpu/1t/warm/reused/2p-ddp` of two processes."""
-        alone = f"{self.device}/{self.threads}t/{self.cache.value}/{self.pages.value}"
-        if self.processes == 1 and self.parallel is None:
-            return alone
-        return f"{alone}/{self.processes}p" + (f"-{self.parallel.value}" if self.parallel is not None else "")

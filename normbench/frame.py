@@ -11,7 +11,7 @@ from .model_case import ModelCase
 from .rates import latencies, per_gib, sustained_rates
 from .record import Record, Role
 from .results import Result, derive_results
-from .store import LATEST, Run, read_run
+from .stored_run import LATEST, Run, read_run
 from .throughput_case import ThroughputCase
 from .traffic import flops
 

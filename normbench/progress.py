@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress import TaskID
 
+from .bar import make_bar, make_screen
 from .measure.group import Group
 from .measure.rotating import Live
 from .metric import Better, Metric
@@ -23,19 +22,8 @@ class Progress:
     """Observe a run and show it on stderr; a line per finished case, and a bar where stderr is a terminal. A context manager."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._bar = Bar(
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=self._console,
-            # Drawing takes a core from what is being timed; once a second is enough for a person.
-            refresh_per_second=1,
-            disable=not self._console.is_terminal,
-        )
+        self._console = make_screen()
+        self._bar = make_bar(self._console)
         self._task: TaskID | None = None
         self._done = 0.0
         # Groups are measured in rotation: without their parts the bar would stand still for a minute and then leap.

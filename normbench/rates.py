@@ -16,8 +16,9 @@ from math import ceil
 
 import msgspec
 
+from .measurement import Measurement, Memory, Sustained
 from .metric import Better, Metric
-from .record import Measurement, Memory, Record, Sustained
+from .record import Record
 from .stats import Interval, pooled_samples, ratio_interval
 
 __all__ = [

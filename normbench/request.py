@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from .case import Cache, Conditions, Pages, Parallel, member
+from .case import member
 from .choices import Choices, fields, split
+from .conditions import Cache, Conditions, Pages, Parallel
 from .distributed.global_batch import refuse_processes
 from .errors import UsageError
 from .fleet.shard import Shard, units_of
@@ -18,7 +19,7 @@ from .measure.pages import page_control_reason
 from .measure.plan import Plan
 from .measure.threads import available_cores, validate_threads
 from .selection import select_cases
-from .store import DEFAULT_ROOT, LATEST, read_run
+from .stored_run import DEFAULT_ROOT, LATEST, read_run
 from .throughput_case import ThroughputCase
 from .tiers import AnyCase
 

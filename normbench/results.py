@@ -10,10 +10,12 @@ from math import inf, isfinite
 
 import msgspec
 
-from .case import Case, Conditions
+from .case import Case
+from .conditions import Conditions
+from .measurement import Measurement
 from .metric import Better
 from .rates import metric_interval
-from .record import ALLOCATE, COPY, Accuracy, Measurement, Record, Role
+from .record import ALLOCATE, COPY, Accuracy, Record, Role
 from .stats import Interval, pooled_samples, ratio_interval, time_interval
 from .traffic import bytes_moved
 

@@ -18,7 +18,8 @@ from .measure.rotating import Live
 from .model_case import ModelCase
 from .record import Record, Role, Status
 from .request import Request
-from .store import RunWriter, read_run
+from .store import RunWriter
+from .stored_run import read_run
 from .throughput_case import ThroughputCase
 
 __all__ = ["Observer", "Runner", "SilentObserver", "add_norms", "create_run", "execute", "is_sound", "unmeasured_records"]

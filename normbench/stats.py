@@ -13,7 +13,7 @@ from statistics import fmean, median, stdev
 import msgspec
 from scipy.special import stdtrit
 
-from .record import Block, Measurement
+from .measurement import Block, Measurement
 
 __all__ = [
     "RATIO_WIDENING",

@@ -22,12 +22,14 @@ PURE = {
     "attribution",
     "case",
     "choices",
+    "conditions",
     "definition",
     "errors",
     "estimate",
     "grids",
     "kernels.launch",
     "measure.plan",
+    "measurement",
     "metric",
     "model_case",
     "network_case",
@@ -79,17 +81,17 @@ FLOORS = [
     (
         "the engine knows no run, no report and no command line",
         ("measure.", "workloads.", "kernels.", "providers.", "inspection.", "problem", "distortion", "registry", "reference", "check"),
-        ("report", "store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
+        ("report", "store", "stored_run", "files", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     (
         "whoever reads results needs nothing that makes them",
-        ("report", "results", "frame", "store", "files"),
+        ("report", "results", "frame", "store", "stored_run", "files"),
         ("measure", "workloads", "kernels", "providers", "problem", "reference", "check", "run", "request", "progress", "cli", "plugin"),
     ),
     (
         "a check-up keeps no run and does not know who asked for it",
         ("checkup",),
-        ("store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
+        ("store", "stored_run", "files", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     (
         "a comparison reads runs and makes none",
@@ -99,12 +101,12 @@ FLOORS = [
     (
         "networks know no run, no report and no command line",
         ("models",),
-        ("report", "store", "frame", "run", "request", "progress", "cli", "plugin"),
+        ("report", "store", "stored_run", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     (
         "a profile keeps no run and does not know who asked for it",
         ("profile",),
-        ("store", "files", "frame", "run", "request", "progress", "cli", "plugin"),
+        ("store", "stored_run", "files", "frame", "run", "request", "progress", "cli", "plugin"),
     ),
     ("the main job does not know who asked for it", ("run", "request"), ("cli", "plugin", "progress", "report")),
 ]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.case import Cache, Case, Conditions, Convention, DType, Norm, Pages, Parallel, Pass, Tier
+from normbench.case import Case, Convention, DType, Norm, Pass, Tier
+from normbench.conditions import Cache, Conditions, Pages, Parallel
 from normbench.errors import UsageError
 
 

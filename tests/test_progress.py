@@ -6,7 +6,8 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.measure.group import Group
 from normbench.measure.rotating import Live
 from normbench.progress import Progress

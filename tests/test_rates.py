@@ -9,6 +9,7 @@ import throughput_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from normbench.measurement import Block, Measurement, Memory, StopReason, Sustained
 from normbench.metric import TIME, tokens_metric
 from normbench.rates import (
     NOT_SUSTAINED,
@@ -19,7 +20,7 @@ from normbench.rates import (
     rate_series,
     sustained_rates,
 )
-from normbench.record import Block, Measurement, Memory, Status, StopReason, Sustained
+from normbench.record import Status
 from normbench.stats import Interval, Unit, time_interval
 
 TOKENS = tokens_metric(128)

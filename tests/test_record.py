@@ -10,26 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.definition import Definition
 from normbench.errors import NormbenchError
+from normbench.measurement import Block, Measurement, Memory, Ranks, StopReason, Sustained
 from normbench.metric import tokens_metric
-from normbench.record import (
-    SCHEMA_VERSION,
-    Accuracy,
-    Block,
-    Departure,
-    Measurement,
-    Memory,
-    Ranks,
-    Record,
-    Role,
-    Status,
-    StopReason,
-    Sustained,
-    decode_record,
-    encode_record,
-)
+from normbench.record import SCHEMA_VERSION, Accuracy, Departure, Record, Role, Status, decode_record, encode_record
 
 CASE = Case.make("rms_norm", "forward_backward", (4, 8), "bfloat16")
 CUDA = Conditions(device="cuda:0", threads=8)

@@ -6,7 +6,8 @@ import pytest
 import synthetic
 import throughput_runs
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.definition import Definition
 from normbench.record import Departure, Status
 from normbench.results import NOT_SIDE_BY_SIDE, derive_results, error_fraction

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from normbench.record import Role, Status
-from normbench.store import read_run
+from normbench.stored_run import read_run
 
 # Eight cases of about a second each: long enough to be hit in the middle.
 ARGUMENTS = ["--grid", "8x64,16x64,32x64,64x64", "--provider", "eager,aten", "--pass", "forward", "--budget", "0.5", "--threads", "1"]
@@ -18,7 +18,8 @@ ARGUMENTS = ["--grid", "8x64,16x64,32x64,64x64", "--provider", "eager,aten", "--
 
 def start(folder):
     command = [sys.executable, "-m", "normbench.cli", "run", *ARGUMENTS]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (folder / "stderr.txt").open("w") as stderr:
+        return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=stderr)
 
 
 def records_file(folder):
@@ -71,6 +72,7 @@ def test_ctrl_c_keeps_everything_and_marks_what_was_not_reached(tmp_path, normbe
     wait_for_lines(tmp_path, process, 4)
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == 130
+    assert "interrupted; what was measured is kept, and `normbench run --resume latest` goes on" in (tmp_path / "stderr.txt").read_text()
     run = read_run("latest", root=tmp_path / ".normbench/runs")
     assert not run.is_complete
     asked = [record for record in run.records if record.role is Role.PROVIDER]

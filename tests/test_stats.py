@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from normbench.record import Block, Measurement, StopReason
+from normbench.measurement import Block, Measurement, StopReason
 from normbench.stats import (
     Interval,
     Unit,

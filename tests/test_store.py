@@ -7,35 +7,12 @@ import resource
 
 import pytest
 import synthetic
+from written import CASE, RECORDS, create, write
 
-from normbench.case import Case
-from normbench.errors import NormbenchError, UsageError
+from normbench.errors import NormbenchError
 from normbench.record import Status
-from normbench.store import LATEST, Run, RunStatus, RunWriter, list_runs, read_run
-
-CASE = Case.make("rms_norm", "forward", (4, 128, 512), "float32")
-RECORDS = synthetic.group(CASE)
-assert len(RECORDS) == 5, "three providers, two controls"
-
-
-def create(root, planned=3, label="seed") -> RunWriter:
-    return RunWriter.create(
-        label,
-        command=synthetic.COMMAND,
-        seed=0,
-        planned=planned,
-        settings=synthetic.SETTINGS,
-        machine=synthetic.MACHINE,
-        versions=synthetic.VERSIONS,
-        root=root,
-    )
-
-
-def write(root, records=RECORDS, **options) -> RunWriter:
-    with create(root, **options) as writer:
-        for record in records:
-            writer.append(record)
-    return writer
+from normbench.store import RunWriter
+from normbench.stored_run import LATEST, Run, RunStatus, list_runs, read_run
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -159,68 +136,6 @@ def test_record_that_is_not_valid_is_not_written(tmp_path):
             writer.append(bad)
         writer.append(RECORDS[0])
     assert read_run(writer.path).records == (RECORDS[0],)
-
-
-@pytest.mark.parametrize("token", [b"NaN", b"Infinity"])
-def test_nan_in_a_record_is_refused_with_file_and_line(tmp_path, token):
-    path = write(tmp_path).path
-    file = path / "records.jsonl"
-    file.write_bytes(file.read_bytes().replace(b'"first_call_s":0.01', b'"first_call_s":' + token, 1))
-    with pytest.raises(NormbenchError, match=r"records\.jsonl, line 1: not a normbench record"):
-        read_run(path)
-
-
-def test_damaged_line_in_the_middle_is_refused(tmp_path):
-    path = write(tmp_path).path
-    file = path / "records.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([lines[0], lines[1][:40] + b"\n", *lines[2:]]))
-    with pytest.raises(NormbenchError, match="line 2"):
-        read_run(path)
-
-
-@pytest.mark.parametrize("name", ["run.json", "records.jsonl"])
-def test_newer_schema_is_refused(tmp_path, name):
-    path = write(tmp_path).path
-    text = (path / name).read_text()
-    (path / name).write_text(text.replace('"schema": 1' if name == "run.json" else '"schema":1', '"schema":99'))
-    with pytest.raises(NormbenchError, match=r"schema 99 is newer than 1.*update normbench"):
-        read_run(path)
-
-
-@pytest.mark.parametrize("text", ["[]", '{"id": NaN}', '{"id": "x"}', "", "\xff"])
-def test_foreign_run_json_is_refused(tmp_path, text):
-    path = write(tmp_path).path
-    (path / "run.json").write_text(text, encoding="latin-1")
-    with pytest.raises(NormbenchError, match=r"not the run\.json of a normbench run"):
-        read_run(path)
-
-
-def test_foreign_directory_is_refused(tmp_path):
-    (tmp_path / "photos").mkdir()
-    with pytest.raises(NormbenchError, match=r"photos is not a normbench run: it has no run\.json"):
-        read_run(tmp_path / "photos")
-    with pytest.raises(NormbenchError, match="not a normbench run"):
-        RunWriter.resume(tmp_path / "photos")
-
-
-def test_unknown_run_lists_those_there(tmp_path):
-    path = write(tmp_path).path
-    with pytest.raises(UsageError, match=f"there is no run 'gone'.*{path.name}"):
-        read_run("gone", root=tmp_path)
-    with pytest.raises(UsageError, match="no run is there; make one with `normbench run`"):
-        read_run(root=tmp_path / "empty")
-    (tmp_path / LATEST).write_text("gone\n")
-    with pytest.raises(UsageError, match=path.name):
-        read_run(root=tmp_path)
-
-
-def test_unreadable_file_is_explained(tmp_path):
-    path = write(tmp_path).path
-    (path / "records.jsonl").unlink()
-    (path / "records.jsonl").mkdir()
-    with pytest.raises(NormbenchError, match=r"cannot read .*records\.jsonl: Is a directory"):
-        read_run(path)
 
 
 def test_root_that_cannot_be_written_is_explained(tmp_path):

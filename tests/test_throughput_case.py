@@ -97,7 +97,7 @@ def test_what_the_engine_asks_of_a_case_is_there():
         ("throughput/gpt2-tiny/rms_norm/train/2x64", "network-preset/norm/mode/size/dtype"),
         ("throughput/gpt2/rms_norm/train/2x64/float32", "'gpt2' is not a network and its preset"),
         ("throughput/gpt2-tiny/rms_norm/write/2x64/float32", "mode 'write' is unknown; known are train, prefill, decode"),
-        ("throughput/gpt2-tiny/rms_norm/train/2x3x4/float32", "size (2, 3, 4) is not batch x tokens"),
+        ("throughput/gpt2-tiny/rms_norm/train/2x3x4/float32", "size \\(2, 3, 4\\) is not batch x tokens"),
         ("throughput/gpt2-tiny/rms_norm/train/0x64/float32", r"size \(0, 64\)"),
         ("throughput/gpt2-tiny/rms_norm/decode/2x3/float32", "size 2x3 leaves nothing to decode"),
         ("throughput/gpt2-tiny/rms_norm/train/2x64/float32/fast", "'fast' is not a known part"),

@@ -9,8 +9,9 @@ from zlib import crc32
 import msgspec
 import synthetic
 
-from normbench.case import Conditions
-from normbench.record import NO_NORM, Measurement, Memory, Record, Role, Sustained
+from normbench.conditions import Conditions
+from normbench.measurement import Measurement, Memory, Sustained
+from normbench.record import NO_NORM, Record, Role
 from normbench.throughput_case import ThroughputCase
 
 COUNTER = "rapl package-0"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..adversary import Trial
-from ..case import Case, Conditions
+from ..case import Case
+from ..conditions import Conditions
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows, shrink
 from ..measure.checking import CheckResult, CheckTask, Purpose

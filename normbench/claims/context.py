@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..case import Case, Conditions, Tier
+from ..case import Case, Tier
+from ..conditions import Conditions
 from ..measure.threads import available_cores
 from ..record import Role
 from ..request import Request
 from ..results import Result, derive_results
 from ..run import execute
-from ..store import read_run
+from ..stored_run import read_run
 from ..studies.catalogue import study
 from ..studies.conduct import observe_all
 from ..studies.journal import JOURNALS

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import exp, inf, log, sqrt
 
 from ..attribution import Attribution, attribute
-from ..case import Case, Conditions, DType, Norm, Pass
+from ..case import Case, DType, Norm, Pass
+from ..conditions import Conditions
 from ..estimate import Estimate
 from ..model_case import ModelCase
 from ..models.networks import network, networks

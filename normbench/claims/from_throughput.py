@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..case import Conditions, Norm
+from ..case import Norm
+from ..conditions import Conditions
 from ..models.networks import network
 from ..rates import metric_ratio
 from ..record import NO_NORM, Record, Role

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ..errors import NormbenchError, UsageError
 from .check import check
@@ -26,8 +27,29 @@ from .validate import validate
 
 __all__ = ["app", "main"]
 
+_KEPT = {
+    "run": "what was measured is kept, and `normbench run --resume latest` goes on",
+    "study": "finished trials are kept, and the same words with --resume go on",
+}
+"""What a command that Ctrl-C ends leaves behind, where a user can go on with it; a sweep and a validation say it themselves."""
+
+
+class _Commands(TyperGroup):
+    """Run commands; one that Ctrl-C ends says so, where typer would exit without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            kept = _KEPT.get(ctx.invoked_subcommand)
+            typer.echo("normbench: interrupted" + (f"; {kept}" if kept else ""), err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
 # Rich help would cost 0.1 s of imports; the commands themselves use rich where it shows something.
-app = typer.Typer(name="normbench", rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+app = typer.Typer(
+    name="normbench", cls=_Commands, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True
+)
 
 
 def _version(wanted: bool) -> None:
@@ -76,8 +98,5 @@ def _guarded(command: Callable[[], Any]) -> None:
     except NormbenchError as error:
         typer.echo(f"normbench: {error}", err=True)
         sys.exit(EXIT_FAILED)
-    except KeyboardInterrupt:
-        typer.echo("normbench: interrupted; records on disk are kept, and `normbench run --resume latest` goes on with a run", err=True)
-        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(EXIT_FAILED)

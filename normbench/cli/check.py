@@ -136,12 +136,9 @@ def _first_device() -> str:
 @contextmanager
 def _bar(lanes: Sequence[Lane]) -> Iterator[Callable[[Verdict], None]]:
     """Show on stderr, where that is a terminal, how many verdicts there are of how many."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from ..bar import make_bar, make_screen
 
-    screen = Console(stderr=True, highlight=False)
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=screen, disable=not screen.is_terminal) as bar:
+    with make_bar(make_screen()) as bar:
         task = bar.add_task("starting processes", total=sum(lane.size for lane in lanes))
 
         def observe(verdict: Verdict) -> None:

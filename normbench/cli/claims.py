@@ -28,8 +28,7 @@ def claims(
     as_json: AsJson = False,
 ) -> None:
     """Hold published claims on LayerNorm and RMSNorm against this machine, each with its scope and one verdict."""
-    from rich.console import Console
-
+    from ..bar import make_bar, make_screen
     from ..choices import split
     from ..claims.context import Context
     from ..claims.evaluators import evaluate
@@ -48,16 +47,19 @@ def claims(
         rows = [{"id": one.id, "tier": one.tier, "kind": one.kind, "source": one.source, "statement": one.statement} for one in chosen]
         show_rows(rows, ["id", "tier", "kind", "statement"], as_json)
         return
-    screen = Console(stderr=True, highlight=False)
+    screen = make_screen()
     context = Context(
         studies=studies, runs=split(run), root=runs, quick=quick, say=lambda text: screen.print(text, markup=False, soft_wrap=True)
     )
     found = []
-    for one in evaluate(chosen, context):
-        found.append(one)
-        verdict = one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT
-        if not as_json:
-            screen.print(f"{len(found)} of {len(chosen)}  {one.claim.id}: {verdict}", markup=False, soft_wrap=True)
+    with make_bar(screen) as bar:
+        task = bar.add_task("", total=len(chosen))
+        for one in evaluate(chosen, context):
+            found.append(one)
+            bar.update(task, advance=1)
+            verdict = one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT
+            if not as_json:
+                screen.print(f"{len(found)} of {len(chosen)}  {one.claim.id}: {verdict}", markup=False, soft_wrap=True)
     page = None
     if out is not None:
         page = write_page(found, out, command=shlex.join(["normbench", *sys.argv[1:]]), machine=_machine())

@@ -35,7 +35,7 @@ def compare(
     from ..comparison.table import markdown as as_markdown
     from ..files import explained
     from ..gate.words import share
-    from ..store import read_run
+    from ..stored_run import read_run
 
     limit = share(fail_on, "fail-on") if fail_on else None
     before, after = (read_run(run, root=root) for run in (a, b))

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
-    from ..case import Conditions
+    from ..conditions import Conditions
     from ..gate.conduct import Observer, Question
     from ..gate.outcome import Outcome
     from ..gate.trees import Tree
@@ -155,7 +155,7 @@ def _trees(base: str, base_dir: Path | None, head: Path) -> Iterator[tuple[Tree,
 
 def conditions_of(device: str, threads: int) -> Any:
     """Return the conditions of a gate's blocks. Raises UsageError for a device that is none, or several."""
-    from ..case import Conditions
+    from ..conditions import Conditions
     from ..request import one_device_name
 
     return Conditions(device=one_device_name(device), threads=threads)
@@ -169,12 +169,12 @@ def place_of(machine: dict[str, Any], conditions: Conditions) -> str:
 @contextmanager
 def _watched(question: Question, archive: Any) -> Iterator[Observer]:
     """Yield an observer that keeps blocks on disk and shows on stderr how far the run is, a bar where it is a terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from ..bar import make_screen
     from ..gate.conduct import Observer
 
-    screen = Console(stderr=True, highlight=False)
+    screen = make_screen()
     columns = (BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("of at most {task.fields[budget]}  {task.description}"))
     decided = 0
     with Progress(*columns, console=screen, refresh_per_second=1, disable=not screen.is_terminal) as bar:

@@ -93,12 +93,9 @@ def _cases(case: str, norm: str, pass_: str, dtype: str, convention: str, cols: 
 @contextmanager
 def _bar() -> Iterator[Observer]:
     """Show how far the work is on stderr, where that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from ..bar import make_bar, make_screen
 
-    stderr = Console(stderr=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr, refresh_per_second=2, disable=not stderr.is_terminal, transient=True) as bar:
+    with make_bar(make_screen(), is_transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def observe(done: int, total: int, what: str) -> None:

@@ -62,7 +62,7 @@ def list_runs_command(
     as_json: AsJson = False,
 ) -> None:
     """List the runs on disk, oldest first."""
-    from ..store import list_runs, read_run
+    from ..stored_run import list_runs, read_run
 
     rows = []
     for name in list_runs(root):

@@ -20,7 +20,7 @@ def merge(
 ) -> None:
     """Join runs taken apart, such as shards, into one; each record keeps the machine it was taken on."""
     from ..fleet.merge import merge_runs
-    from ..store import find_run
+    from ..stored_run import find_run
 
     path = merge_runs(runs, command=["normbench", *sys.argv[1:]], root=out)
     if as_json:

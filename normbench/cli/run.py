@@ -63,7 +63,7 @@ def run(
     from ..report import write_report
     from ..report.console import summary_table
     from ..request import make_request
-    from ..store import read_run
+    from ..stored_run import read_run
 
     choices = Choices(
         tier=tier,
@@ -166,7 +166,7 @@ def report(
 ) -> None:
     """Write the Markdown report and the pictures of a run."""
     from ..report import write_report
-    from ..store import read_run
+    from ..stored_run import read_run
 
     found = read_run(run, root=root)
     path = write_report(found, out if out is not None else found.path / "report")

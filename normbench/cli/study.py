@@ -47,17 +47,15 @@ def study(
 
 def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None, as_json: bool) -> dict[str, Any]:
     import msgspec
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    from ..bar import make_bar, make_screen
     from ..measure.threads import available_cores
     from ..studies.conduct import conduct
     from ..studies.journal import JOURNALS
     from ..studies.page import write_page
 
-    screen = Console(stderr=True, highlight=False)
-    columns = (BarColumn(bar_width=24), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=screen, refresh_per_second=1, disable=not screen.is_terminal) as bar:
+    screen = make_screen()
+    with make_bar(screen, is_counted=False) as bar:
         task = bar.add_task(found.name)
 
         def done(key: str, cost: float) -> None:

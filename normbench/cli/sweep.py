@@ -135,15 +135,15 @@ def _open(question: Question, device: Any, out: Path, *, resume: bool) -> SweepJ
 @contextmanager
 def _watched(journal: SweepJournal) -> Iterator[Observer]:
     """Yield an observer that shows on stderr what is tried and what became of it, what is tried only where it is a terminal."""
-    from rich.console import Console
     from rich.markup import escape
 
+    from ..bar import make_screen
     from ..record import Status
     from ..sweep.conduct import Observer
     from ..sweep.entry import Check, Entry, Point, SideBySide
     from ..sweep.table import said_of
 
-    screen = Console(stderr=True, highlight=False)
+    screen = make_screen()
     screen.print(f"limit: {journal.header.limit.words}", markup=False, soft_wrap=True)
     if journal.entries:
         screen.print(f"{len(journal.entries)} entries are there already", markup=False)

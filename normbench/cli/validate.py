@@ -112,18 +112,15 @@ def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subje
 
 def _run(trials: Trials, out: Path) -> tuple[Path | None, bool]:
     """Run the trials and return their folder, None where nothing was begun, and whether Ctrl-C ended them."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+    from ..bar import make_bar, make_screen
     from ..gate.conduct import Observer
     from ..gate.trials import validate as run_trials
     from ..measure.machine import machine_record, package_versions
 
-    screen = Console(stderr=True, highlight=False)
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    screen = make_screen()
     total = trials.runs * len(trials.slowdowns)
     begun: list[Path] = []
-    with Progress(*columns, console=screen, refresh_per_second=1, disable=not screen.is_terminal) as bar:
+    with make_bar(screen) as bar:
         task = bar.add_task("measuring what a call takes", total=total)
 
         @contextmanager

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from ..case import Conditions, Tier
+from ..case import Tier
+from ..conditions import Conditions
 from ..errors import UsageError
 from ..measure.machine import machine_identity
 from ..metric import Metric
 from ..record import Record
 from ..report.units import join_words
-from ..store import Run, RunInfo
+from ..stored_run import Run, RunInfo
 
 __all__ = ["MACHINE", "Discrepancy", "record_discrepancies", "refuse_difference", "run_discrepancies", "run_fields"]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import UsageError
 from ..gate.outcome import ExitCode
-from ..store import Run
+from ..stored_run import Run
 from .circumstances import Discrepancy, refuse_difference
 from .difference import DETECTABLE, Verdict, cost_range, percent
 from .rows import REFERENCES, Row, TierDrift, make_rows

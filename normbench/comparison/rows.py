@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from ..case import Tier
+from ..measurement import Measurement
 from ..metric import TIME, Better, Metric
-from ..record import COPY, NO_NORM, Measurement, Record, Role, Status
+from ..record import COPY, NO_NORM, Record, Role, Status
 from ..results import Result
 from ..stats import ratio_interval, time_interval
 from .difference import DETECTABLE, LEVEL, Difference, Reading, Verdict, difference, judge, reading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..case import Cache, Pages
+from ..conditions import Cache, Pages
 from ..errors import UsageError
 from ..throughput_case import Mode, ThroughputCase
 from ..tiers import AnyCase

@@ -20,9 +20,10 @@ from ..measure.plan import Plan
 from ..measure.process import OutOfMemory
 from ..measure.rotating import Rotating
 from ..measure.threads import available_cores
+from ..measurement import Block, Measurement, Ranks
 from ..metric import tokens_metric
 from ..model_case import ModelCase
-from ..record import Accuracy, Block, Measurement, Ranks, Record, Role, Status
+from ..record import Accuracy, Record, Role, Status
 from ..throughput_case import ThroughputCase
 from .agreement import Agreement, AgreementTask, agree
 from .failure import RankFailed

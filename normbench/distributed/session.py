@@ -11,7 +11,7 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from ..case import Conditions, Pages, Parallel
+from ..conditions import Conditions, Pages, Parallel
 from ..measure.process import OutOfMemory, first_line, is_out_of_memory, prepare_process
 from ..tiers import AnyCase
 from .failure import PeerLost

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from ..case import Parallel
+from ..conditions import Parallel
 from ..models.networks import Network
 from ..models.recipe import Batch
 from ..throughput_case import ThroughputCase

@@ -11,7 +11,8 @@ import msgspec
 from ..errors import UsageError
 from ..record import Record
 from ..request import Request
-from ..store import DEFAULT_ROOT, RunStatus, RunWriter, find_run
+from ..store import RunWriter
+from ..stored_run import DEFAULT_ROOT, RunStatus, find_run
 from .choice import Choice
 from .shard import Shard
 from .source import Source

@@ -23,7 +23,8 @@ from ..case import Case
 from ..lines import RECORDS
 from ..measure.group import Group
 from ..measure.machine import machine_record, package_versions
-from ..record import Block, Measurement, Record, Status, StopReason
+from ..measurement import Block, Measurement, StopReason
+from ..record import Record, Status
 from ..request import Request
 from ..run import create_run, unmeasured_records
 from .conduct import execute_on

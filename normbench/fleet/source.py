@@ -10,7 +10,7 @@ import msgspec
 from ..lines import RECORDS, stream_lines
 from ..record import Record, Status, decode_record
 from ..request import Request
-from ..store import Machine, RunInfo
+from ..stored_run import Machine, RunInfo
 from .machines import machine_name
 
 __all__ = ["Source"]

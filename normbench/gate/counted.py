@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case, Conditions, Pages
+from ..case import Case
+from ..conditions import Conditions, Pages
 from ..measure.process import loaded_provider, prepare_process, prepared_function
 from ..measure.timer import run_calls
 

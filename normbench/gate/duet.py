@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Cache, Case, Conditions, Pages
+from ..case import Case
+from ..conditions import Cache, Conditions, Pages
 from ..errors import NormbenchError
 from ..measure.process import loaded_provider, prepare_process, prepared_function
 from ..measure.sampler import Call, Samples, first_calls, warm_up

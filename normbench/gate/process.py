@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case, Conditions
+from ..case import Case
+from ..conditions import Conditions
 from ..definition import Definition
 from ..measure.process import adopt_provider, keep_prepared, load_compiler
 from ..registry import NormFunction

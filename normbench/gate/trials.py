@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case, Conditions
+from ..case import Case
 from ..catalogue import REQUIREMENTS
+from ..conditions import Conditions
 from ..errors import UsageError
 from ..files import explained, make_directory, write_all, write_atomically
 from .archive import Archive, read_blocks

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..case import Cache, Conditions, Pages, Tier
-from ..record import Block
+from ..case import Tier
+from ..conditions import Cache, Conditions, Pages
+from ..measurement import Block
 from ..tiers import AnyCase
 from .load import OtherLoad
 from .plan import Plan, Schedule, make_schedule

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..adversary import Trial
-from ..case import Case, Conditions, Pages, Pass
+from ..case import Case, Pass
+from ..conditions import Conditions, Pages
 from ..definition import Definition
-from ..record import Accuracy, Departure, Memory, Status
+from ..measurement import Memory
+from ..record import Accuracy, Departure, Status
 from ..tiers import AnyCase
 from .process import first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
 

@@ -24,7 +24,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case, Conditions
+from ..case import Case
+from ..conditions import Conditions
 from ..record import Record, Role
 from ..stats import ratio_interval, time_interval
 from .group import Group

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from ..case import Conditions
-from ..record import Measurement, Record, Role, Status, Sustained
+from ..conditions import Conditions
+from ..measurement import Measurement, Sustained
+from ..record import Record, Role, Status
 from ..tiers import AnyCase
 from .checking import CheckResult
 

@@ -14,8 +14,9 @@ import msgspec
 from ..case import Case, Tier
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows
+from ..measurement import Sustained
 from ..model_case import ModelCase
-from ..record import Record, Status, Sustained
+from ..record import Record, Status
 from ..throughput_case import ThroughputCase
 from ..traffic import predicted_peak_bytes
 from .block import BlockResult, BlockTask

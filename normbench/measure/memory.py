@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..record import Memory
+from ..measurement import Memory
 
 if TYPE_CHECKING:
     from ..problem import Problem

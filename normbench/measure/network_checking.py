@@ -11,11 +11,13 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..case import Case, DType, Norm, Pages
+from ..case import Case, DType, Norm
+from ..conditions import Pages
+from ..measurement import Memory
 from ..model_case import ModelCase
 from ..models.networks import network
 from ..problem import torch_dtype
-from ..record import NORM_CALLS, Accuracy, Memory, Status
+from ..record import NORM_CALLS, Accuracy, Status
 from ..throughput_case import Mode, ThroughputCase
 from ..workloads.agreement import Stray, judge, outcome, output_alone, stray
 from ..workloads.model import (

@@ -18,7 +18,7 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-from ..record import Block, Measurement, StopReason
+from ..measurement import Block, Measurement, StopReason
 from ..stats import Interval, ratio_interval, time_interval
 from .timer import WallTimer
 

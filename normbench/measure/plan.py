@@ -12,7 +12,7 @@ from math import ceil, isfinite
 import msgspec
 
 from ..errors import UsageError
-from ..record import StopReason
+from ..measurement import StopReason
 from ..stats import TIME_WIDENING, log_interval
 
 __all__ = ["MAX_LAUNCH_S", "MIN_CALL_S", "Cost", "Plan", "Schedule", "make_schedule", "stop_reason"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..case import Case, Conditions, Pages, Pass
+from ..case import Case, Pass
+from ..conditions import Conditions, Pages
 from ..errors import NormbenchError
 from ..model_case import ModelCase
 from ..registry import NormFunction, Provider, Registry

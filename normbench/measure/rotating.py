@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..record import Block, Measurement, StopReason
+from ..measurement import Block, Measurement, StopReason
 from ..stats import block_log_medians, time_interval
 from .block import BlockResult
 from .group import Drafts, Group

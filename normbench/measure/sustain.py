@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Conditions
-from ..record import Sustained
+from ..conditions import Conditions
+from ..measurement import Sustained
 from ..tiers import AnyCase
 from .energy import open_energy
 from .process import OutOfMemory, first_line, is_out_of_memory, open_workload, prepare_process, synchronise

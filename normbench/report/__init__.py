@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..files import explained, write_atomically
 
 if TYPE_CHECKING:
-    from ..store import Run
+    from ..stored_run import Run
 
 __all__ = ["write_report"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from ..choices import Choices
-from ..store import RunInfo
+from ..stored_run import RunInfo
 from .tables import ScopeResults, shape_text
 
 __all__ = ["run_command", "scope_command"]

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ..case import Conditions, DType, Norm
+from ..case import DType, Norm
 from ..catalogue import BUILT_IN
+from ..conditions import Conditions
 from ..rates import metric_ratio
 from ..record import NO_NORM, Role
 from ..results import Result

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..attribution import attribute, norms_of_networks
 from ..results import BASELINE, Result, derive_results
-from ..store import Run
+from ..stored_run import Run
 from .answers import scope_answer
 from .companies import by_company
 from .findings import unmeasured

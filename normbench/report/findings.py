@@ -8,7 +8,8 @@ from statistics import median
 
 import msgspec
 
-from ..case import Cache, Pages, Tier
+from ..case import Tier
+from ..conditions import Cache, Pages
 from ..definition import Definition
 from ..record import Record, Role, Status
 from ..results import Result

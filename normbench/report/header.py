@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..results import Result
-from ..store import Machine, Run
+from ..stored_run import Machine, Run
 from .tables import describe_conditions
 from .units import DASH, bytes_text, escape, join_words
 

@@ -12,7 +12,7 @@ import msgspec
 
 from ..attribution import Attribution, norms_of_networks
 from ..results import Result
-from ..store import Run
+from ..stored_run import Run
 from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
 from .commands import run_command, scope_command
 from .companies import by_company

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..case import Norm
+from ..measurement import Sustained
 from ..rates import rate_series
-from ..record import Sustained
 from ..results import Result
 from .canvas import INK, panels
 from .companies import Company

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ..case import Cache, Conditions, DType, Norm, Pages, Pass, Tier
+from ..case import DType, Norm, Pass, Tier
 from ..catalogue import BUILT_IN
+from ..conditions import Cache, Conditions, Pages
 from ..record import COPY, Record, Role
 from ..results import BASELINE, Result, is_another_function
 from ..stats import Interval, ratio_interval

@@ -7,7 +7,7 @@ from itertools import product
 
 import msgspec
 
-from ..case import Conditions
+from ..conditions import Conditions
 from ..errors import UsageError
 from ..measure.plan import Plan
 from ..measure.threads import validate_threads

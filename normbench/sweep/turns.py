@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import torch
 
-from ..case import Conditions
+from ..conditions import Conditions
 from ..measure.pages import page_control_reason
 from ..measure.plan import Plan, make_schedule
 from ..measure.process import OutOfMemory, first_line, is_out_of_memory, prepare_process

@@ -6,11 +6,13 @@ from math import log
 
 import pytest
 
-from normbench.case import Case, Conditions, Norm
+from normbench.case import Case, Norm
 from normbench.claims.from_runs import from_model, from_op
 from normbench.claims.verdict import Verdict, judge
+from normbench.conditions import Conditions
+from normbench.measurement import Block, Measurement, StopReason
 from normbench.model_case import ModelCase
-from normbench.record import COPY, NO_NORM, Block, Measurement, Record, Role, Status, StopReason
+from normbench.record import COPY, NO_NORM, Record, Role, Status
 from normbench.results import derive_results
 
 from .handmade import claim

@@ -8,7 +8,8 @@ import pytest
 from normbench.case import Norm
 from normbench.claims.from_throughput import from_throughput
 from normbench.claims.verdict import Verdict, judge
-from normbench.record import NO_NORM, Memory, Role
+from normbench.measurement import Memory
+from normbench.record import NO_NORM, Role
 from normbench.throughput_case import ThroughputCase
 
 from .handmade import claim

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Cache, Pages
 from normbench.comparison.circumstances import record_discrepancies, refuse_difference, run_discrepancies
+from normbench.conditions import Cache, Pages
 from normbench.definition import Definition
 from normbench.errors import UsageError
 from normbench.model_case import ModelCase
 from normbench.record import Departure, Status
-from normbench.store import Machine
+from normbench.stored_run import Machine
 
 from . import sides
 

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from normbench.cli import _guarded, app
 from normbench.record import Status
-from normbench.store import LATEST, RunStatus, RunWriter
+from normbench.store import RunWriter
+from normbench.stored_run import LATEST, RunStatus
 
 from . import sides
 from .sides import A, B, records

@@ -3,8 +3,8 @@
 import msgspec
 import synthetic
 
-from normbench.case import Conditions, Pages
 from normbench.comparison.pairing import pair_up
+from normbench.conditions import Conditions, Pages
 from normbench.record import Role
 
 from . import sides

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
 from normbench.comparison.difference import LEVEL, Verdict
 from normbench.comparison.rows import CALL_OVERHEAD_S, make_rows
+from normbench.conditions import Conditions
 from normbench.model_case import ModelCase
 from normbench.record import ALLOCATE, COPY, NO_NORM, Role, Status
 

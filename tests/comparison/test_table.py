@@ -4,9 +4,9 @@ import re
 
 import synthetic
 
-from normbench.case import Conditions
 from normbench.comparison.outcome import compare_runs
 from normbench.comparison.table import columns, lines_below, markdown, rows
+from normbench.conditions import Conditions
 from normbench.record import Status
 from normbench.report.units import DASH
 

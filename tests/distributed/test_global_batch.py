@@ -2,8 +2,8 @@
 
 import pytest
 
-from normbench.case import Cache, Pages
 from normbench.choices import Choices
+from normbench.conditions import Cache, Pages
 from normbench.distributed.global_batch import refuse_processes, split_global_batch
 from normbench.errors import UsageError
 from normbench.model_case import ModelCase

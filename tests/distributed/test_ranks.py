@@ -11,7 +11,7 @@ import pytest
 
 from normbench.distributed.table import scaling_of
 from normbench.record import Role, Status
-from normbench.store import RunStatus, read_run
+from normbench.stored_run import RunStatus, read_run
 
 from .fragile_provider import DYING, HANGING
 

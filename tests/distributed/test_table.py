@@ -4,10 +4,11 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Conditions, Parallel
+from normbench.conditions import Conditions, Parallel
 from normbench.distributed.table import COLUMNS, scaling_note, scaling_of, scaling_rows
+from normbench.measurement import Ranks
 from normbench.metric import tokens_metric
-from normbench.record import Ranks, Status, decode_record, encode_record
+from normbench.record import Status, decode_record, encode_record
 from normbench.throughput_case import ThroughputCase
 
 CASE = ThroughputCase.make("gpt2", "tiny", "rms_norm", "train", (2, 64))

@@ -6,7 +6,7 @@ import sys
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from normbench.case import Conditions, Parallel
+from normbench.conditions import Conditions, Parallel
 from normbench.distributed import agreement
 from normbench.distributed.measurer import verdict_on
 from normbench.distributed.session import Seat

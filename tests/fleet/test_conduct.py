@@ -11,7 +11,8 @@ from normbench.fleet.conduct import execute_on
 from normbench.fleet.ray_cluster import RayCluster, load_ray
 from normbench.model_case import ModelCase
 from normbench.record import Status
-from normbench.store import RunWriter, read_run
+from normbench.store import RunWriter
+from normbench.stored_run import read_run
 
 from .runs import request
 from .stub import StubCluster

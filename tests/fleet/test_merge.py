@@ -16,7 +16,8 @@ from normbench.fleet.merge import merge_runs
 from normbench.model_case import ModelCase
 from normbench.record import Status
 from normbench.request import Request
-from normbench.store import RunStatus, RunWriter, read_run
+from normbench.store import RunWriter
+from normbench.stored_run import RunStatus, read_run
 
 from .runs import ELSEWHERE, records_of, request, write_run
 

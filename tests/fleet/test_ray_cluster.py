@@ -20,7 +20,7 @@ from normbench.fleet.conduct import execute_on
 from normbench.fleet.ray_cluster import RayCluster
 from normbench.fleet.scaling import IdleStation, request_of
 from normbench.record import Role, Status
-from normbench.store import read_run
+from normbench.stored_run import read_run
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'normbench[ray]'")
 

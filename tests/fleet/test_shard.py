@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
 from normbench.choices import Choices
+from normbench.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.fleet.shard import Shard, units_of
 from normbench.measure.group import Group

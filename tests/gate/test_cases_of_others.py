@@ -21,7 +21,7 @@ from normbench.report.tables import bandwidth_table, by_scope
 from normbench.request import make_request
 from normbench.results import derive_results
 from normbench.run import execute
-from normbench.store import read_run
+from normbench.stored_run import read_run
 
 POLICY = Policy()
 LAST = POLICY.looks[-1]

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.errors import NormbenchError, UsageError
 from normbench.gate.conduct import Observer, Question, conduct
 from normbench.gate.decide import Verdict

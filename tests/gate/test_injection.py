@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.gate.arms import SideBySide
 from normbench.gate.injection import Size, extra_turns, measure_sizes, subject_spec, write_subjects

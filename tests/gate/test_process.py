@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.gate.arms import Side
 from normbench.gate.interpreter import REQUIRED

@@ -9,7 +9,8 @@ from normbench.gate.decide import Verdict
 from normbench.gate.process import Candidate
 from normbench.gate.standing import MAX_TURNS, MIN_SAMPLE_S, REPETITIONS, BlockCost, BlockSamples, Standing, block_shares
 from normbench.measure.checking import CheckResult
-from normbench.record import Memory, Status
+from normbench.measurement import Memory
+from normbench.record import Status
 
 ARMS = ("base aten", "head aten")
 

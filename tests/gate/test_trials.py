@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.gate import trials as running
 from normbench.gate.archive import Archive

@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.errors import NormbenchError, UsageError
 from normbench.gate import two_processes
 from normbench.gate.arms import Side

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.measure.group import Group
 from normbench.measure.measurer import Measurer
 from normbench.measure.plan import Plan

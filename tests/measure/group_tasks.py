@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from normbench.case import Case, Conditions, Pages
+from normbench.case import Case
+from normbench.conditions import Conditions, Pages
 from normbench.measure.process import open_workload, prepare_process
 from normbench.problem import make_problem
 from normbench.registry import Registry

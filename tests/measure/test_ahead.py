@@ -2,7 +2,8 @@
 
 import pytest
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.measure.checking import CheckTask
 from normbench.measure.servers import Servers
 from normbench.model_case import ModelCase

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from normbench.adversary import Layout, Trial, Values
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.measure import checking, process
 from normbench.measure.checking import CheckResult, CheckTask, Purpose
 from normbench.record import Status

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.definition import Definition
 from normbench.measure import checking, process
 from normbench.measure.checking import CheckResult, CheckTask

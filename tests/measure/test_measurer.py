@@ -13,7 +13,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from normbench.case import Cache, Case, Conditions, Pages
+from normbench.case import Case
+from normbench.conditions import Cache, Conditions, Pages
 from normbench.errors import NormbenchError, UsageError
 from normbench.measure import servers
 from normbench.measure.checking import CheckResult

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 import torch
 
-from normbench.case import Conditions
+from normbench.conditions import Conditions
 from normbench.measure import network_checking, process
 from normbench.measure.checking import CheckTask
 from normbench.measure.network_checking import check_networks, emit_norm_calls

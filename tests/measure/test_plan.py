@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from normbench.errors import UsageError
 from normbench.measure.plan import MAX_LAUNCH_S, Cost, Plan, make_schedule, stop_reason
-from normbench.record import StopReason
+from normbench.measurement import StopReason
 from normbench.stats import TIME_WIDENING, log_interval
 
 # Ten blocks of one second each; every test below reads in these terms.

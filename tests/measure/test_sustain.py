@@ -6,13 +6,14 @@ import msgspec
 import pytest
 import torch
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.measure import sustain as sustain_module
 from normbench.measure.energy import EnergyCounter
 from normbench.measure.process import OutOfMemory
 from normbench.measure.servers import Servers
 from normbench.measure.sustain import CallQueue, SustainTask, Tally, call_for
-from normbench.record import Sustained
+from normbench.measurement import Sustained
 from normbench.throughput_case import ThroughputCase
 from normbench.tiers import AnyCase
 

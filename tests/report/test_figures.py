@@ -9,7 +9,8 @@ import sys
 import pytest
 import synthetic
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.record import Status
 from normbench.report.canvas import pages, png, size_ticks, value_ticks
 from normbench.report.figures import bandwidth_figure, time_figure

@@ -12,7 +12,7 @@ from normbench.report.markdown import render_markdown
 from normbench.report.tables import by_scope
 from normbench.report.units import TIMES
 from normbench.results import derive_results
-from normbench.store import Machine
+from normbench.stored_run import Machine
 
 RMS = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 LAYER = Case.make("layer_norm", "forward", (8, 256, 1024), "float32")

@@ -8,9 +8,10 @@ import synthetic
 from rich.console import Console
 
 from normbench.attribution import attribute
-from normbench.case import Conditions
+from normbench.conditions import Conditions
 from normbench.estimate import Estimate
-from normbench.record import NORM_CALLS, Block, Measurement, Memory, Status, StopReason
+from normbench.measurement import Block, Measurement, Memory, StopReason
+from normbench.record import NORM_CALLS, Status
 from normbench.report import write_report
 from normbench.report.console import summary_table
 from normbench.report.hints import hints

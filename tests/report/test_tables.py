@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import synthetic
 
-from normbench.case import Case, Conditions
+from normbench.case import Case
+from normbench.conditions import Conditions
 from normbench.definition import Definition
 from normbench.record import Departure, Status
 from normbench.report.commands import run_command, scope_command

@@ -11,10 +11,11 @@ import synthetic
 import throughput_runs
 from rich.console import Console
 
-from normbench.case import Conditions, Parallel
 from normbench.choices import Choices
+from normbench.conditions import Conditions, Parallel
+from normbench.measurement import Memory, Ranks, Sustained
 from normbench.metric import tokens_metric
-from normbench.record import Memory, Ranks, Status, Sustained
+from normbench.record import Status
 from normbench.report import write_report
 from normbench.report.companies import by_company
 from normbench.report.console import summary_table

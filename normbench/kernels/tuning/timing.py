@@ -13,7 +13,7 @@ from ...errors import NormbenchError
 from ...measure.plan import Plan, make_schedule
 from ...measure.sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
 from ...measure.timer import CudaTimer, Timer
-from ...record import Block, Measurement, StopReason
+from ...measurement import Block, Measurement, StopReason
 from ...stats import Interval, ratio_interval
 from .candidates import Candidate
 from .operands import Operands, make_call, outputs_of
