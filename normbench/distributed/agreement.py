@@ -24,8 +24,7 @@ from ..problem import torch_dtype
 from ..record import Accuracy
 from ..throughput_case import ThroughputCase
 from ..workloads.agreement import Stray, judge, outcome, stray
-from ..workloads.model import plain_network, split_arm, swapped_network, without_sharing
-from ..workloads.throughput import company_case
+from ..workloads.model import company_case, plain_network, split_arm, swapped_network, without_sharing
 from ..workloads.training import LEARNING_RATE, TrainingStep, autocast_of
 from .session import Seat, Session, guarded, joined, prepare_rank
 from .training import parallelise, rank_batches, trained_network, whole

@@ -15,8 +15,7 @@ from ..measure.timer import SynchronisedTimer, Timer, WallTimer
 from ..models.networks import network
 from ..record import NO_NORM
 from ..throughput_case import ThroughputCase
-from ..workloads.model import runs_without_norms
-from ..workloads.throughput import company_case
+from ..workloads.model import company_case, runs_without_norms
 from ..workloads.training import TrainingStep, autocast_of
 from .session import Seat, Session, guarded, joined, prepare_rank
 from .training import parallelise, rank_batches, trained_network

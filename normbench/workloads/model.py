@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +24,15 @@ from ..model_case import ModelCase
 from ..models.networks import Network, network
 from ..models.norms import find_norms
 from ..models.swap import swap_norms
+from ..network_case import NetworkCase
 from ..problem import torch_dtype
 from ..record import NO_NORM
 
 __all__ = [
-    "ModelRepetition",
     "ModelWorkload",
+    "NetworkRepetition",
     "arm_network",
+    "company_case",
     "forget_networks",
     "norm_calls",
     "plain_network",
@@ -39,6 +42,8 @@ __all__ = [
     "swapped_network",
     "without_sharing",
 ]
+
+_C = TypeVar("_C", bound=NetworkCase)
 
 WEIGHTS_SEED = 0
 """One set of weights for all processes, so that their spread is that of the machine and of inputs; inputs differ."""
@@ -179,8 +184,8 @@ def _name(dtype: torch.dtype) -> DType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRepetition:
-    """Hold one call per arm, on networks that share their parameters with each other and with no other repetition's."""
+class NetworkRepetition:
+    """Hold one call per arm, on networks, inputs and caches that no other repetition has; see `workload.Repetition`."""
 
     calls: Mapping[str, Callable[[], Any]]
     restores: Mapping[str, Callable[[], None]]
@@ -192,18 +197,22 @@ class ModelRepetition:
         return self.kept
 
 
+def company_case(case: _C, found: Network) -> _C:
+    """Return the one case that stands for all of a company: all arms share what is cached."""
+    return msgspec.structs.replace(case, norm=found.norm)
+
+
 class ModelWorkload:
     """Make repetitions of one pass of a network by several arms; see `workload.Workload`."""
 
     def __init__(self, case: ModelCase, arms: tuple[str, ...], device: torch.device) -> None:
         """Prepare to call `arms`, named by `ModelCase.arm`; `case` is that of one of them, and its norm counts for nothing here."""
         self._found = network(case.network)
-        # One case for the whole company: all of it shares what is cached.
-        self._case = ModelCase.make(case.network, case.preset, self._found.norm, case.pass_, case.size, case.dtype)
+        self._case = company_case(case, self._found)
         self._arms = arms
         self._device = device
 
-    def repetition(self, seed: int) -> ModelRepetition:
+    def repetition(self, seed: int) -> NetworkRepetition:
         """Return newly allocated networks and inputs and the calls of all arms."""
         batch = _batch(self._case, self._device, seed=seed)
         copied: dict[int, Any] = {}
@@ -214,4 +223,4 @@ class ModelWorkload:
             model = copy.deepcopy(arm_network(self._case, arm, self._device), copied)
             calls[arm] = _call(self._case, self._found, model, batch)
         kept = {NO_NORM: calls.pop(NO_NORM)} if has_control else {}
-        return ModelRepetition(calls=calls, restores={}, kept=kept)
+        return NetworkRepetition(calls=calls, restores={}, kept=kept)

@@ -6,11 +6,9 @@ Arms that serve share the parameters that are not their own, as in the model tie
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import torch
 from torch import nn
 
@@ -19,11 +17,11 @@ from ..models.networks import Network, network
 from ..models.recipe import Batch
 from ..record import NO_NORM
 from ..throughput_case import Mode, ThroughputCase
-from .model import arm_network, runs_without_norms
+from .model import NetworkRepetition, arm_network, company_case, runs_without_norms
 from .serving import Decoding, Prefill
 from .training import TrainingStep, autocast_of, microbatches, recompute_activations
 
-__all__ = ["ThroughputRepetition", "ThroughputWorkload", "company_case", "refuse_case", "token_call", "token_size"]
+__all__ = ["ThroughputWorkload", "refuse_case", "token_call", "token_size"]
 
 
 def token_size(found: Network, preset: str) -> tuple[int, int]:
@@ -45,11 +43,6 @@ def refuse_case(case: ThroughputCase) -> None:
         raise UsageError(f"{case.label} has {sizes[1]} positions, fewer than the {case.size[1]} tokens of size {case.shape_label}")
 
 
-def company_case(case: ThroughputCase, found: Network) -> ThroughputCase:
-    """Return the one case that stands for all of a company: all arms share what is cached."""
-    return msgspec.structs.replace(case, norm=found.norm)
-
-
 def token_call(
     case: ThroughputCase, found: Network, model: nn.Module, batches: list[Batch], device: torch.device
 ) -> TrainingStep | Prefill | Decoding:
@@ -63,20 +56,6 @@ def token_call(
     return Prefill(model, tokens, autocast) if case.mode is Mode.PREFILL else Decoding(model, tokens, case.prompt, autocast)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputRepetition:
-    """Hold one call per arm, on networks and caches that no other repetition has; see `workload.Repetition`."""
-
-    calls: Mapping[str, Callable[[], Any]]
-    restores: Mapping[str, Callable[[], None]]
-    kept: Mapping[str, Callable[[], Any]]
-    input_bytes: int = 0
-
-    def controls(self) -> Mapping[str, Callable[[], Any]]:
-        """Return the network without norms, where it computes finite numbers."""
-        return self.kept
-
-
 class ThroughputWorkload:
     """Make repetitions of training or serving by several arms; see `workload.Workload`."""
 
@@ -87,7 +66,7 @@ class ThroughputWorkload:
         self._arms = arms
         self._device = device
 
-    def repetition(self, seed: int) -> ThroughputRepetition:
+    def repetition(self, seed: int) -> NetworkRepetition:
         """Return newly allocated networks, inputs and caches and the calls of all arms."""
         case = self._case
         has_control = runs_without_norms(case.model_case, self._device)
@@ -101,4 +80,4 @@ class ThroughputWorkload:
             calls[name] = token_call(case, self._found, model, batches, self._device)
         restores = {name: call.rewind for name, call in calls.items() if isinstance(call, Decoding)}
         kept = {NO_NORM: calls.pop(NO_NORM)} if has_control else {}
-        return ThroughputRepetition(calls=calls, restores=restores, kept=kept)
+        return NetworkRepetition(calls=calls, restores=restores, kept=kept)
