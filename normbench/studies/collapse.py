@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf, log
 
@@ -117,6 +117,7 @@ def _says(observations: Sequence[Observation]) -> Findings:
         sentences=(
             f"Without norms, {deepest} layers at {RATE:g}: the loss became NaN in {count_true(broke)} within {steps} steps "
             "(published: NaN at about step 300).",
+            _broken_by(bare, kinds),
             f"A network of {deepest} layers with LayerNorm starts at {start.text(3)}; ln {VOCABULARY} is "
             f"{log(VOCABULARY):.3f} (published: 4.16).",
         ),
@@ -134,6 +135,17 @@ def _says(observations: Sequence[Observation]) -> Findings:
         ),
         panels=(*panels, exits),
     )
+
+
+def _broken_by(bare: Sequence[Observation], kinds: Collection[tuple[str, float]]) -> str:
+    """Say which of the settings without norms became NaN, in how many seeds and when."""
+    found = []
+    for setup, rate in kinds:
+        firsts = sorted(one.value("first_nonfinite") for one in chosen(bare, setup=setup, rate=rate))
+        if broke := [first for first in firsts if first < inf]:
+            found.append(f"{setup} at {rate:g} ({len(broke)} of {len(firsts)} seeds, from step {broke[0]:.0f})")
+    which = " and ".join(found) or "none"
+    return f"Of {len(kinds)} settings without norms that were tried these became NaN: {which}."
 
 
 def _published_curves() -> tuple[Line, ...]:

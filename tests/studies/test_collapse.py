@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+import msgspec
 import pytest
 
 from normbench.studies.collapse import COLLAPSE, SETUPS
@@ -44,5 +45,14 @@ def test_findings_say_how_many_seeds_broke():
     found = observed(COLLAPSE, Scale(quick=True, steps=1))
     says = COLLAPSE.says(found)
     assert "NaN in 0 of 1 seed within 1 steps" in says.sentences[0]
+    assert says.sentences[1] == "Of 10 settings without norms that were tried these became NaN: none."
     assert all({len(row) for row in table.rows} == {len(table.columns)} for table in says.tables)
     assert len(says.tables[1].rows) == 10
+
+
+def test_findings_name_the_settings_that_broke():
+    found = [
+        msgspec.structs.replace(one, values=one.values | {"first_nonfinite": 1.0}) if one.setting["setup"] == "SGD, no final norm" else one
+        for one in observed(COLLAPSE, Scale(quick=True, steps=1))
+    ]
+    assert COLLAPSE.says(found).sentences[1].endswith("became NaN: SGD, no final norm at 0.1 (1 of 1 seeds, from step 1).")
