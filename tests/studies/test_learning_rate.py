@@ -57,6 +57,16 @@ def test_scan_goes_beyond_the_published_rates_and_warm_up_has_arms_of_its_own():
     assert {(one.setting["depth"], one.setting["scheme"]) for one in trials} == {(d, s) for d in (12, 30) for s in ("pre", "post")}
 
 
+def test_published_rates_have_seeds_that_make_an_interval_and_all_have_as_many_as_are_asked_for():
+    def seeds(scale, **setting):
+        trials = [one for one in LEARNING_RATE.plan(scale).trials if setting.items() <= one.setting.items()]
+        return {one.seed for one in trials}
+
+    assert seeds(Scale(), warmup=0, rate=1e-3, depth=30) == {0, 1, 2}
+    assert seeds(Scale(), warmup=0, rate=1e-1) == seeds(Scale(), warmup=1000) == {0}
+    assert seeds(Scale(seeds=2), warmup=1000) == {0, 1}
+
+
 def test_findings_have_a_window_per_network():
     found = observed(LEARNING_RATE, Scale(quick=True, steps=3))
     says = LEARNING_RATE.says(found)
