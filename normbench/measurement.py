@@ -54,9 +54,10 @@ class Sustained(msgspec.Struct, frozen=True, kw_only=True):
 
     `calls` were made in `duration_s` seconds. `energy_j` is the difference of the counter named by `energy_source`, whatever else drew
     power meanwhile. `series` has, by name, one value per moment in `at_s` (seconds since the start), null where nothing could be read
-    then: `calls` made so far, `clock_mhz` (of the GPU, or the median of the cores), `temperature_c`, `power_w`. A figure that is null
-    everywhere is left out and has its reason in `reasons`, `energy_j` among them. `throttled` says why the device slowed itself down,
-    `slowdowns` why at each moment, null for nothing; empty where that cannot be read.
+    then: `calls` made so far, `ended_s`, when the last of them did (seconds since the first began), `clock_mhz` (of the GPU, or the
+    median of the cores), `temperature_c`, `power_w`. A figure that is null everywhere is left out and has its reason in `reasons`,
+    `energy_j` among them. `throttled` says why the device slowed itself down, `slowdowns` why at each moment, null for nothing; empty
+    where that cannot be read.
     """
 
     duration_s: float

@@ -150,15 +150,17 @@ def per_gib(rate: Interval, memory: Memory | None) -> float | None:
 def rate_series(sustained: Sustained, metric: Metric) -> list[tuple[float, float]]:
     """Return the rate of a sustained run over time: seconds since its start, and tokens per second since the point before.
 
-    A point stands for 20 calls or more, or for a tenth of them where that is less, and so may take several moments together: a call
-    more or less between two moments would look like a change of the rate. What is left at the end has no point.
+    A point stands for the calls that ended since the one before, and may take several moments together. It has 20 calls or more, or a
+    tenth of them where that is less. Where it is not recorded when calls ended it has 20: a call more or less between two moments would
+    look like a change of the rate. What is left at the end has no point.
     """
     points: list[tuple[float, float]] = []
     before_s, before = 0.0, 0.0
-    least = max(1, min(_CALLS_PER_POINT, sustained.calls // _FEWEST_POINTS))
     counts: Sequence[float | None] = sustained.series.get("calls", ())
-    for at_s, count in zip(sustained.at_s, counts, strict=False):
-        if count is not None and count - before >= least and at_s > before_s:
-            points.append((at_s, (count - before) * metric.per_call / (at_s - before_s)))
-            before_s, before = at_s, count
+    ends: Sequence[float | None] = sustained.series.get("ended_s", ())
+    least = max(1, min(_CALLS_PER_POINT, sustained.calls // _FEWEST_POINTS)) if ends else _CALLS_PER_POINT
+    for at_s, count, end_s in zip(sustained.at_s, counts, ends or sustained.at_s, strict=False):
+        if count is not None and end_s is not None and count - before >= least and end_s > before_s:
+            points.append((at_s, (count - before) * metric.per_call / (end_s - before_s)))
+            before_s, before = end_s, count
     return points

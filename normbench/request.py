@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,7 +30,10 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Say what to run: every case under every one of the conditions by every provider, or a shard of that."""
+    """Say what to run: every case under every one of the conditions by every provider, or a shard of that.
+
+    `choices` are the words that it was made from, if it was made from words.
+    """
 
     label: str
     cases: tuple[AnyCase, ...]
@@ -45,6 +49,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     root: str = str(DEFAULT_ROOT)
     resume: str | None = None
     shard: Shard | None = None
+    choices: Choices | None = None
 
     def validate(self) -> None:
         """Raise UsageError for what can never work, before anything is started."""
@@ -101,10 +106,13 @@ def _members(kind: type[_E], text: str, option: str) -> tuple[_E, ...]:
 def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | None = None) -> Request:
     """Return the Request that the words ask for, or the one that a run to be resumed was made from; `shard` is the part to take.
 
-    Raises UsageError naming the first word that does not fit, or what differs from the run to be resumed.
+    Words that are left out are those that the run to be resumed was made from. Raises UsageError naming the first word that does not
+    fit, or what differs from that run.
     """
-    typed = {name for name, default in fields() if getattr(choices, name) != default} - {"out", "resume"}
+    typed = {name: getattr(choices, name) for name, default in fields() if getattr(choices, name) != default and name not in _PLACES}
     stored = _stored_request(choices) if choices.resume is not None else None
+    if stored is not None and stored.choices is not None:
+        choices = replace(stored.choices, **typed, out=choices.out, resume=choices.resume)
     if stored is not None and shard is not None and shard != stored.shard:
         part = "all of it" if stored.shard is None else f"shard {stored.shard.text}"
         raise UsageError(f"run {stored.resume} is {part}, not shard {shard.text}: start a new run for that one")
@@ -132,6 +140,7 @@ def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | Non
             root=choices.out,
             resume=choices.resume,
             shard=shard if stored is None else stored.shard,
+            choices=choices,
         )
         if stored is not None:
             _refuse_difference(request, stored)
@@ -139,7 +148,8 @@ def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | Non
     return request
 
 
-_OF_ONE_INVOCATION = ("label", "command", "root", "resume")
+_PLACES = ("out", "resume")
+_OF_ONE_INVOCATION = ("label", "command", "root", "resume", "choices")
 
 
 def _stored_request(choices: Choices) -> Request:
@@ -153,7 +163,21 @@ def _stored_request(choices: Choices) -> Request:
 
 def _refuse_difference(request: Request, stored: Request) -> None:
     for name in Request.__struct_fields__:
-        if name not in _OF_ONE_INVOCATION and getattr(request, name) != getattr(stored, name):
+        here, there = getattr(request, name), getattr(stored, name)
+        if name not in _OF_ONE_INVOCATION and here != there:
             raise UsageError(
-                f"run {stored.resume} was made with another {name}, {getattr(stored, name)!r}: resume it with the same choices or with none"
+                f"run {stored.resume} was made with {_said(name, there, here)}, not {_said(name, here, there)}: "
+                "resume it with the same choices or with none"
             )
+
+
+def _said(name: str, value: Any, other: Any) -> str:
+    """Return what a field of a request is in the words of its user, as far as it differs from the other's."""
+    if isinstance(value, Plan):
+        return ", ".join(
+            f"{part} {getattr(value, part)!r}" for part in Plan.__struct_fields__ if getattr(value, part) != getattr(other, part)
+        )
+    if name == "cases":
+        alone = [case.id for case in value if case not in other]
+        return f"{len(value)} cases" + (f" ({alone[0]}{' and others' if len(alone) > 1 else ''})" if alone else "")
+    return f"{name} {', '.join(value) if isinstance(value, tuple) else value}"

@@ -162,6 +162,8 @@ class Runner:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._measurer.close()
+        if error is not None:
+            error.add_note(f"what was measured is kept, and `normbench run --resume {self.run_path}` goes on")
         try:
             if kind is not None:
                 self._record_interrupted(kind)

@@ -173,9 +173,13 @@ def test_moments_with_few_calls_between_them_are_taken_together():
     assert all(rate == pytest.approx(25) for _, rate in found)
 
 
-def test_a_series_of_slow_calls_has_no_rate_of_nothing():
-    slow = Sustained(duration_s=3.0, calls=3, at_s=(0.5, 1.0, 1.5, 2.0, 2.5), series={"calls": (0.0, 1.0, 1.0, 2.0, 2.0)})
-    assert rate_series(slow, tokens_metric(10)) == [(1.0, 10.0), (2.0, 10.0)]
+def test_rate_of_slow_calls_is_told_by_when_they_ended_and_not_told_where_that_is_not_known():
+    # Calls of 0.8 s: one or none between two moments, which would be rates of 0 and 20.
+    at_s, calls = (0.5, 1.0, 1.5, 2.0, 2.5), (0.0, 1.0, 1.0, 2.0, 3.0)
+    unknown = Sustained(duration_s=2.5, calls=3, at_s=at_s, series={"calls": calls})
+    assert rate_series(unknown, tokens_metric(10)) == []
+    known = msgspec.structs.replace(unknown, series={"calls": calls, "ended_s": (0.0, 0.8, 0.8, 1.6, 2.4)})
+    assert rate_series(known, tokens_metric(10)) == [(1.0, 12.5), (2.0, 12.5), (2.5, pytest.approx(12.5))]
     assert rate_series(Sustained(duration_s=1.0, calls=5), tokens_metric(10)) == []
 
 

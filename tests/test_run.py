@@ -72,7 +72,7 @@ def test_ctrl_c_keeps_everything_and_marks_what_was_not_reached(tmp_path, normbe
     wait_for_lines(tmp_path, process, 4)
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert "interrupted; what was measured is kept, and `normbench run --resume latest` goes on" in (tmp_path / "stderr.txt").read_text()
+    assert "interrupted; what was measured is kept, and `normbench run --resume .normbench/runs/" in (tmp_path / "stderr.txt").read_text()
     run = read_run("latest", root=tmp_path / ".normbench/runs")
     assert not run.is_complete
     asked = [record for record in run.records if record.role is Role.PROVIDER]
@@ -90,9 +90,17 @@ def test_ctrl_c_keeps_everything_and_marks_what_was_not_reached(tmp_path, normbe
 def test_resume_with_other_choices_is_refused(tmp_path, normbench):
     choices = ["--grid", "8x64", "--provider", "aten", "--pass", "forward", "--norm", "rms_norm", "--budget", "0.2", "--threads", "1"]
     assert normbench("run", *choices, cwd=tmp_path).returncode == 0
-    process = normbench("run", *choices, "--seed", "7", "--resume", "latest", cwd=tmp_path)
-    assert process.returncode == 2
-    assert "plan" in process.stderr
-    process = normbench("run", *choices, "--dtype", "bfloat16", "--resume", "latest", cwd=tmp_path)
-    assert process.returncode == 2
-    assert "cases" in process.stderr
+    for other, said in [
+        (["--seed", "7"], "was made with seed 0, not seed 7:"),
+        (["--budget", "9"], "was made with budget_s 0.2, not budget_s 9.0:"),
+        (["--provider", "eager"], "was made with providers aten, not providers eager:"),
+        (
+            ["--dtype", "bfloat16"],
+            "with 1 cases (op/rms_norm/forward/8x64/float32), not 1 cases (op/rms_norm/forward/8x64/bfloat16): resume it",
+        ),
+    ]:
+        # What is left out is as it was, whether the rest is said again or not.
+        for words in (choices, []):
+            process = normbench("run", *words, *other, "--resume", "latest", cwd=tmp_path)
+            assert process.returncode == 2
+            assert said in process.stderr

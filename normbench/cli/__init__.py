@@ -27,22 +27,15 @@ from .validate import validate
 
 __all__ = ["app", "main"]
 
-_KEPT = {
-    "run": "what was measured is kept, and `normbench run --resume latest` goes on",
-    "study": "finished trials are kept, and the same words with --resume go on",
-}
-"""What a command that Ctrl-C ends leaves behind, where a user can go on with it; a sweep and a validation say it themselves."""
-
 
 class _Commands(TyperGroup):
-    """Run commands; one that Ctrl-C ends says so, where typer would exit without a word."""
+    """Run commands; one that Ctrl-C ends says so, and what it leaves behind, where typer would exit without a word."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            kept = _KEPT.get(ctx.invoked_subcommand)
-            typer.echo("normbench: interrupted" + (f"; {kept}" if kept else ""), err=True)
+        except KeyboardInterrupt as interrupt:
+            typer.echo("; ".join(["normbench: interrupted", *notes_of(interrupt)]), err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
@@ -84,6 +77,11 @@ app.command()(compare)
 app.add_typer(models, name="models")
 
 
+def notes_of(error: BaseException) -> list[str]:
+    """Return what was added to an error on its way up: what is kept, and how to go on with it."""
+    return list(getattr(error, "__notes__", ()))
+
+
 def main() -> None:
     """Run the command line; our own errors become one line on stderr and an exit code, 2 for input that cannot work."""
     _guarded(app)
@@ -96,7 +94,7 @@ def _guarded(command: Callable[[], Any]) -> None:
         typer.echo(f"normbench: {error}", err=True)
         sys.exit(EXIT_USAGE)
     except NormbenchError as error:
-        typer.echo(f"normbench: {error}", err=True)
+        typer.echo("\n".join([f"normbench: {error}", *notes_of(error)]), err=True)
         sys.exit(EXIT_FAILED)
     except BrokenPipeError:
         sys.exit(EXIT_FAILED)

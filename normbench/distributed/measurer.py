@@ -102,7 +102,8 @@ class TeamMeasurer(Measurer):
     def _failed(self, group: Group, failure: RankFailed) -> list[Record]:
         drafts = self._drafts or Drafts(group, self._plan.seed)
         open_ = [name for name in group.names if name not in drafts.checks or drafts.checks[name].status is Status.OK]
-        drafts.settle(open_, Status.OOM if isinstance(failure.cause, OutOfMemory) else Status.ERROR, failure.reason)
+        # Interrupted: whoever goes on with the run tries it again. Too little memory is there the next time too.
+        drafts.settle(open_, Status.OOM if isinstance(failure.cause, OutOfMemory) else Status.INTERRUPTED, failure.reason)
         return drafts.records()
 
     def _admit(self, group: Group, drafts: Drafts) -> tuple[str, ...]:

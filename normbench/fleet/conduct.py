@@ -96,6 +96,7 @@ class _Conduct:
                     on_failed=self._fail,
                 )
             except BaseException as error:
+                error.add_note(f"what was measured is kept, and `normbench run --ray ADDRESS --resume {self._writer.path}` goes on")
                 self._record_interrupted(type(error).__name__)
                 raise
             finally:

@@ -107,7 +107,7 @@ def _families(sources: Sequence[Source]) -> list[tuple[Request, list[Shard]]]:
     for source in sources:
         if source.request is None:
             continue
-        whole = msgspec.structs.replace(source.request, shard=None, label="", command=(), root="", resume=None)
+        whole = msgspec.structs.replace(source.request, shard=None, label="", command=(), root="", resume=None, choices=None)
         family = next((shards for known, shards in families if known == whole), None)
         if family is None:
             families.append((whole, family := []))

@@ -56,7 +56,7 @@ def _sustain(task: SustainTask) -> Sustained:
     call_for(task.seconds, call, before=before, after=after, finish=finish, tally=warm, most=WARM_UP_CALLS)
     tally = Tally()
     with open_energy(device) as energy:
-        vitals = Vitals.of(device, energy, lambda: tally.calls)
+        vitals = Vitals.of(device, energy, lambda: tally.made)
         vitals.start()
         before_j = energy.read()
         duration_s = call_for(task.seconds, call, before=before, after=after, finish=finish, tally=tally)
@@ -76,10 +76,15 @@ def _sustain(task: SustainTask) -> Sustained:
 
 
 class Tally:
-    """Count calls where another thread may look."""
+    """Count calls where another thread may look: `made` is how many, and when the last of them ended, in seconds since the start."""
 
     def __init__(self) -> None:
-        self.calls = 0
+        # One value, so that whoever looks never sees a count with the time of another.
+        self.made = (0, 0.0)
+
+    @property
+    def calls(self) -> int:
+        return self.made[0]
 
 
 def call_for(
@@ -105,8 +110,8 @@ def call_for(
         call()
         if after is not None:
             after()
-        tally.calls += 1
-        if clock() - start >= seconds or tally.calls == most:
+        tally.made = (tally.calls + 1, clock() - start)
+        if tally.made[1] >= seconds or tally.calls == most:
             break
     finish()
     return clock() - start

@@ -157,19 +157,21 @@ def _temperature_c() -> Reading:
 class Vitals:
     """Follow one device from `start` to `stop`. Never raises.
 
-    `count` is read at each moment and becomes the series `calls`. The interval grows with the time that it takes, so that there are at
-    most MAX_MOMENTS.
+    `made` is read at each moment, the calls so far and when the last ended, and becomes the series `calls` and `ended_s`. The interval
+    grows with the time that it takes, so that there are at most MAX_MOMENTS.
     """
 
-    def __init__(self, gauges: Gauges, count: Callable[[], int], *, interval_s: float = INTERVAL_S, limit: int = MAX_MOMENTS) -> None:
+    def __init__(
+        self, gauges: Gauges, made: Callable[[], tuple[int, float]], *, interval_s: float = INTERVAL_S, limit: int = MAX_MOMENTS
+    ) -> None:
         self._gauges = gauges
-        counted: dict[str, Callable[[], Reading]] = {"calls": lambda: (count(), None)}
+        counted: dict[str, Callable[[], Reading]] = {"calls": lambda: (made(), None)}
         self._watch = Watch(counted | dict(gauges.gauges), interval_s=interval_s, limit=limit, share=SHARE)
 
     @classmethod
-    def of(cls, device: Any, energy: EnergyCounter, count: Callable[[], int]) -> Vitals:
+    def of(cls, device: Any, energy: EnergyCounter, made: Callable[[], tuple[int, float]]) -> Vitals:
         """Return the vital signs of a torch device of type cuda or cpu; `energy` is its counter."""
-        return cls(CardGauges(uuid_of(device)) if device.type == "cuda" else CpuGauges(energy), count)
+        return cls(CardGauges(uuid_of(device)) if device.type == "cuda" else CpuGauges(energy), made)
 
     def start(self) -> None:
         self._watch.start()
@@ -178,7 +180,10 @@ class Vitals:
         """End and return what was seen; a figure that was never there is left out and has its reason."""
         seen = self._watch.stop()
         self._gauges.close()
-        series: dict[str, tuple[float | None, ...]] = {"calls": tuple(float(count) for count in seen.values["calls"])}
+        series: dict[str, tuple[float | None, ...]] = {
+            "calls": tuple(float(calls) for calls, _ in seen.values["calls"]),
+            "ended_s": tuple(round(end_s, 6) for _, end_s in seen.values["calls"]),
+        }
         reasons = {}
         for name, values in self._gauges.series(seen).items():
             if any(value is not None for value in values):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import torch
@@ -35,11 +37,30 @@ def observe_all(found: Study, trials: Sequence[Trial], common: Setting, *, jobs:
     # The longest first, so that no core waits for one at the end.
     longest_first = sorted(trials, key=lambda trial: -trial.cost)
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
+    others = set(active_children())
     try:
-        for future in as_completed([pool.submit(_observe, found.name, trial, common) for trial in longest_first]):
+        with _deaf_to_interrupts():
+            futures = [pool.submit(_observe, found.name, trial, common) for trial in longest_first]
+        for future in as_completed(futures):
             yield future.result()
+    except BaseException:
+        # Whoever stops does not wait for trials of minutes.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(active_children()) - others:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach: it is for the one that started them, which ends them. It is not lost meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _observe(name: str, trial: Trial, common: Setting) -> Observation:
@@ -68,8 +89,14 @@ def conduct(
         waiting = [trial for trial in plan.trials if trial.key not in kept]
         costs = {trial.key: trial.cost for trial in plan.trials}
         started(sum(costs.values()), sum(costs.values()) - sum(trial.cost for trial in waiting))
-        for observation in observe_all(found, waiting, plan.common, jobs=jobs):
-            journal.append(observation)
-            kept[observation.key] = observation
-            done(observation.key, costs[observation.key])
+        try:
+            for observation in observe_all(found, waiting, plan.common, jobs=jobs):
+                journal.append(observation)
+                kept[observation.key] = observation
+                done(observation.key, costs[observation.key])
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(
+                f"{len(journal.entries)} of {len(plan.trials)} trials are kept in {path}, and the same words with --resume go on"
+            )
+            raise
         return tuple(kept[trial.key] for trial in plan.trials)

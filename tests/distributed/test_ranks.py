@@ -91,20 +91,21 @@ def test_rank_that_dies_ends_the_run_and_what_was_finished_is_kept(died):
     assert done.returncode == 1
     assert found.info.status is RunStatus.INCOMPLETE
     (failed,) = records_of(found, DYING)
-    assert failed.status is Status.ERROR
+    assert failed.status is Status.INTERRUPTED, "so that --resume tries it again"
     assert re.match(r"rank 1 of 2 \(.*rms_norm.*\): the process was killed by signal 9, SIGKILL", failed.reason)
     (later,) = records_of(found, 4)
     assert later.status is Status.INTERRUPTED
     assert "rank 1 is about to die" in done.stderr, "the end of its log is shown"
     assert done.stderr.count("SIGKILL") == 1
     assert "Traceback" not in done.stderr
+    assert f"what was measured is kept, and `normbench run --resume {found.path.relative_to(found.path.parents[2])}` goes on" in done.stderr
 
 
 def test_rank_that_hangs_is_named_when_its_time_is_up(folder):
     done = run(TORCHRUN, *WORDS, "--provider", PROVIDER, "--batch", str(HANGING), "--timeout", "12", "--out", "hung", cwd=folder)
     assert done.returncode == 1
     (failed,) = records_of(read_run(root=folder / "hung"), HANGING)
-    assert failed.status is Status.ERROR
+    assert failed.status is Status.INTERRUPTED
     assert re.match(r"rank 1 of 2 \(.*\): did not go on: no answer for 12 s", failed.reason), failed.reason
     assert "rank 1 is about to hang" in done.stderr
 

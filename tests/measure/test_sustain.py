@@ -80,6 +80,7 @@ def test_a_norm_is_called_for_the_time_that_was_asked_for(servers):
     assert len(calls) >= 1
     assert list(calls) == sorted(calls)
     assert 0 < calls[0] <= calls[-1] <= result.calls
+    assert 0 < result.series["ended_s"][0] <= result.series["ended_s"][-1] <= result.duration_s
 
 
 def test_no_time_at_all_is_one_call_and_one_moment(servers):
@@ -134,7 +135,7 @@ def test_calls_fill_the_time_and_all_of_it_counts():
         clock=clock.clock,
     )
     assert clock.events == ["before", "call", "after"] * 3 + ["finish"]
-    assert (tally.calls, took_s) == (3, 11.5)
+    assert (tally.made, took_s) == ((3, 10.5), 11.5)
 
 
 def test_a_call_that_is_longer_than_the_time_is_made_once():

@@ -27,7 +27,7 @@ def energy_of(*readings):
     return EnergyCounter(lambda: upcoming.pop(0) if len(upcoming) > 1 else upcoming[0], source="test")
 
 
-def follow(gauges, moments=4, calls=lambda: 0):
+def follow(gauges, moments=4, calls=lambda: (0, 0.0)):
     """Follow vital signs until there are some moments."""
     found = Vitals(gauges, calls, interval_s=0.002)
     found.start()
@@ -37,7 +37,7 @@ def follow(gauges, moments=4, calls=lambda: 0):
         sleep(0.002)
     signs = found.stop()
     assert {len(values) for values in signs.series.values()} == {len(signs.at_s)}
-    assert (signs.series.keys() - {"calls"}) | (signs.reasons.keys() - {"throttled"}) == FIGURES
+    assert (signs.series.keys() - {"calls", "ended_s"}) | (signs.reasons.keys() - {"throttled"}) == FIGURES
     return signs
 
 
@@ -55,11 +55,12 @@ def processor(monkeypatch):
 def test_a_card_is_followed_over_time():
     library = FakeNvml(card("GPU-a", sm_clock=[1980, 1755, 1500], temperature=[50, 64, 71], power_mw=[300_000, 650_500]))
     calls = count(10, 10)
-    signs = follow(CardGauges("GPU-a", library=library), calls=lambda: next(calls))
+    signs = follow(CardGauges("GPU-a", library=library), calls=lambda: (number := next(calls), number / 100))
     assert signs.series["clock_mhz"][:4] == (1980.0, 1755.0, 1500.0, 1500.0)
     assert signs.series["temperature_c"][:4] == (50.0, 64.0, 71.0, 71.0)
     assert signs.series["power_w"][:3] == (300.0, 650.5, 650.5)
     assert signs.series["calls"][:3] == (10.0, 20.0, 30.0)
+    assert signs.series["ended_s"][:3] == (0.1, 0.2, 0.3)
     assert list(signs.at_s) == sorted(signs.at_s)
     assert signs.throttled is None
     assert signs.reasons == {}
@@ -74,7 +75,7 @@ def test_what_slowed_a_card_down_at_any_moment_is_told():
 
 
 def test_what_slowed_a_card_down_is_told_when_its_moment_was_dropped():
-    found = Vitals(CardGauges("GPU-a", library=FakeNvml(card("GPU-a", throttle=[0x4, 0x0]))), lambda: 0, interval_s=60, limit=2)
+    found = Vitals(CardGauges("GPU-a", library=FakeNvml(card("GPU-a", throttle=[0x4, 0x0]))), lambda: (0, 0.0), interval_s=60, limit=2)
     found.start()
     for _ in range(9):
         found._watch._read_once()
@@ -83,7 +84,7 @@ def test_what_slowed_a_card_down_is_told_when_its_moment_was_dropped():
 
 def test_a_figure_that_a_card_has_not_is_left_out_alone():
     signs = follow(CardGauges("GPU-a", library=FakeNvml(card("GPU-a", temperature=NOT_SUPPORTED, throttle=NOT_SUPPORTED))))
-    assert signs.series.keys() == {"calls", "clock_mhz", "power_w"}
+    assert signs.series.keys() == {"calls", "ended_s", "clock_mhz", "power_w"}
     assert signs.reasons == {"temperature_c": "NVML: Not Supported", "throttled": "NVML: Not Supported"}
     assert signs.slowdowns == ()
 
@@ -103,7 +104,7 @@ def test_a_slice_has_the_clock_and_heat_of_its_card_and_no_power():
 
 def test_without_nvml_only_calls_are_left():
     signs = follow(CardGauges("GPU-a", library=FakeNvml(init=NVMLError("Driver Not Loaded"))))
-    assert signs.series.keys() == {"calls"}
+    assert signs.series.keys() == {"calls", "ended_s"}
     assert signs.throttled is None
     assert signs.reasons == dict.fromkeys([*FIGURES, "throttled"], "NVML: Driver Not Loaded")
 
@@ -164,7 +165,7 @@ def test_what_psutil_cannot_find_out_ends_nothing(processor, monkeypatch):
 def test_this_machine_is_followed_whatever_it_has():
     device = torch.device("cpu")
     with open_energy(device) as energy:
-        found = Vitals.of(device, energy, lambda: 5)
+        found = Vitals.of(device, energy, lambda: (5, 0.5))
         found.start()
         signs = found.stop()
     assert signs.series["calls"] == (5.0,)
