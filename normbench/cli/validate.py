@@ -13,6 +13,7 @@ import typer
 from ..choices import HELP
 from ..errors import UsageError
 from .gate import conditions_of, place_of
+from .paths import require_file_place
 from .show import EXIT_INTERRUPTED, AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Run the gate many times, on the same code and on code made slower by a known amount, and count what it says."""
+    require_file_place("--markdown", markdown)
     from ..choices import split
     from ..gate.trials import Trials, merged, read_validation
     from ..gate.words import seconds, share
@@ -95,13 +97,12 @@ def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subje
     from ..gate.trials import Subject
     from ..gate.words import cases_of
     from ..registry import Registry
-    from ..selection import cases_by_id
 
     if "@" in text:
         parts = [part.rpartition("@") for part in split(text)]
         if bare := [name for case, _, name in parts if not case]:
             raise UsageError(f"{bare[0]!r} names no provider: give all cases as case-id@provider, or none")
-        subjects = [Subject(provider=name, case=case) for text, _, name in parts for case in cases_by_id(text)]
+        subjects = [Subject(provider=name, case=case) for text, _, name in parts for case in cases_of(text, **choice)]
     else:
         subjects = [Subject(provider=name, case=case) for case in cases_of(text, **choice) for name in providers]
     known = Registry.names()
@@ -151,6 +152,7 @@ def _run(trials: Trials, out: Path) -> tuple[Path | None, bool]:
 def _report(validation: Validation, markdown: Path | None, as_json: bool) -> None:
     import msgspec
 
+    from ..files import explained
     from ..gate.trial_figure import figure
     from ..gate.trial_report import analysed
     from ..gate.trial_report import markdown as as_markdown
@@ -161,13 +163,14 @@ def _report(validation: Validation, markdown: Path | None, as_json: bool) -> Non
     about = validation.about
     found = analysed([one.run for one in validation.trials], [one.exit_code for one in validation.trials], peer_samples(validation), seed=0)
     place = place_of(about.machine, about.conditions)
-    if markdown is not None:
-        markdown.write_text(as_markdown(found, title="The gate, validated", place=place))
-        markdown.with_suffix(".png").write_bytes(figure(found, place))
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
         _show(found, validation)
+    if markdown is not None:
+        with explained(f"cannot write {markdown}"):
+            markdown.write_text(as_markdown(found, title="The gate, validated", place=place))
+            markdown.with_suffix(".png").write_bytes(figure(found, place))
 
 
 def _show(found: Findings, validation: Validation) -> None:

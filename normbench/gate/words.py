@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..case import Case
 from ..errors import UsageError
-from ..grids import DEFAULT_NORMS, expand
+from ..grids import DEFAULT_NORMS, GRIDS, expand
 from ..grids import grid as find_grid
 from ..selection import cases_by_id
 from .process import CONTROL, Candidate
@@ -37,10 +37,16 @@ def seconds(text: str, option: str) -> float:
 
 
 def cases_of(text: str, *, norms: Sequence[str] = DEFAULT_NORMS, passes: Sequence[str], dtypes: Sequence[str]) -> list[Case]:
-    """Read case ids separated by commas, the name of a grid, or shapes such as 4x128x512,8x1024."""
-    if "/" in text:
-        return list(cases_by_id(text))
-    return expand(find_grid(text), norms=norms, passes=passes, dtypes=dtypes)
+    """Read case ids separated by commas, the name of a grid, or shapes such as 4x128x512,8x1024.
+
+    A grid's shapes without elements are left out, since no time tells of them. Raises UsageError for one that was asked for.
+    """
+    found = list(cases_by_id(text)) if "/" in text else expand(find_grid(text), norms=norms, passes=passes, dtypes=dtypes)
+    timed = [case for case in found if not case.is_empty]
+    if len(timed) < len(found) and text not in GRIDS:
+        empty = next(case.id for case in found if case.is_empty)
+        raise UsageError(f"case {empty} is empty: there is nothing to time; leave it out")
+    return timed
 
 
 def candidates(cases: Sequence[Case], specs: Sequence[tuple[str, str]]) -> tuple[Candidate, ...]:

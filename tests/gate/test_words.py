@@ -44,6 +44,16 @@ def test_a_candidate_is_a_case_and_the_providers_of_both_sides():
     assert other.arms == ("base aten", "head ./k.py")
 
 
+@pytest.mark.parametrize("text", ["2x3,0x64", "op/rms_norm/forward/2x3/float32,op/rms_norm/forward/0x64/float32"])
+def test_a_case_without_elements_is_refused_and_left_out_of_a_grid(text):
+    choice = {"norms": ["rms_norm"], "passes": ["forward"], "dtypes": ["float32"]}
+    with pytest.raises(UsageError, match="case op/rms_norm/forward/0x64/float32 is empty: there is nothing to time"):
+        cases_of(text, **choice)
+    odd = cases_of("odd", **choice)
+    assert odd
+    assert not any(case.is_empty for case in odd)
+
+
 def test_controls_are_compared_with_themselves_and_have_their_name_to_themselves():
     assert all(control.is_control for control in controls())
     with pytest.raises(UsageError, match="own controls"):

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -44,3 +49,18 @@ def test_long_study_runs_in_processes_of_its_own_from_the_command_line(normbench
     done = normbench("study", "collapse", "--quick", "--steps", 1, "--jobs", 2, "--out", tmp_path, "--json", check=True)
     (collapse,) = json.loads(done.stdout)
     assert collapse["observations"] == len((tmp_path / "collapse" / "observations.jsonl").read_bytes().splitlines())
+
+
+def test_ctrl_c_ends_a_long_study_at_once_and_says_what_is_kept(tmp_path):
+    command = [sys.executable, "-m", "normbench.cli", "study", "learning-rate", "--jobs", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and not (tmp_path / "learning-rate" / "observations.jsonl").exists():
+        time.sleep(0.05)
+    # A terminal sends it to all processes of the command, those that are just starting too.
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told == (
+        f"normbench: interrupted; 0 of 88 trials are kept in {tmp_path / 'learning-rate'}, and the same words with --resume go on\n"
+    )
