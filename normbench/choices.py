@@ -52,7 +52,7 @@ HELP: Mapping[str, str] = {
     "grid": "Shapes of the op tier: a named grid (see `normbench list grids`) or shapes such as 4x128x512,8192x1024.",
     "network": "Networks (see `normbench models list`). When empty: all of them in the model tier, gpt2 and llama in the throughput tier.",
     "preset": "Sizes of the networks: tiny for two cores, full (real widths, fewer layers) for one large GPU.",
-    "case": "Case ids (see `normbench list cases`) instead of tier, grid, network, norm, pass and dtype.",
+    "case": "Case ids (`normbench list cases` lists those of any tier) instead of the tier and all words that make cases.",
     "provider": "Who computes: names, or paths of .py files that define one.",
     "norm": "layer_norm, rms_norm, add_layer_norm, add_rms_norm. In the model tier all norms of a network are made to be of one kind.",
     "pass_": "forward, backward, forward_backward; in the model tier inference and a training step without its optimiser.",
@@ -91,5 +91,5 @@ def fields() -> list[tuple[str, Any]]:
 
 
 def split(text: str) -> list[str]:
-    """Return the non-empty, stripped parts of a comma-separated list."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """Return the non-empty, stripped parts of a comma-separated list, each once: nothing is asked for twice."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

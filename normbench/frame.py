@@ -9,7 +9,7 @@ import pandas as pd
 
 from .model_case import ModelCase
 from .rates import latencies, per_gib, sustained_rates
-from .record import Record, Role
+from .record import NO_NORM, Record, Role
 from .results import Result, derive_results
 from .stored_run import LATEST, Run, read_run
 from .throughput_case import ThroughputCase
@@ -32,6 +32,7 @@ _COLUMNS = {
     "mode": _TEXT,
     "batch": _COUNT,
     "tokens": _COUNT,
+    "sequence_tokens": _COUNT,
     "accumulation": _COUNT,
     "autocast": _TEXT,
     "checkpointing": _FLAG,
@@ -105,8 +106,10 @@ def load(run: Run | Path | str = LATEST) -> pd.DataFrame:
     """Return one row per record of a run, given as a Run, a path, a name, or `latest`.
 
     Seconds, bytes, joules and 1e9 bytes per second; ratios against aten only where both took turns, above 1 where a row is better.
-    `tokens` is how many a call trains on, reads or writes, by all `nproc` processes that train together, and percentiles are of single
-    calls. What was not measured, or means nothing in a tier, is null (`isna()`), never 0. Raises NormbenchError as `read_run` does.
+    `tokens` is how many a call trains on, reads or writes, by all `nproc` processes that train together: to decode, one of each sequence.
+    `sequence_tokens` is the length of a sequence, what `--tokens` asks for. Percentiles are of single calls. `norm` is null for the
+    control `no_norm`, a network without norms, although its `case_id` is that of the case beside it. What was not measured, or means
+    nothing in a tier, is null (`isna()`), never 0. Raises NormbenchError as `read_run` does.
     """
     if not isinstance(run, Run):
         run = read_run(run)
@@ -126,7 +129,7 @@ def _row(result: Result) -> dict[str, Any]:
             "group": record.group,
             "case_id": record.case_id,
             "tier": case.tier.value,
-            "norm": case.norm_label,
+            "norm": None if record.provider == NO_NORM else case.norm_label,
             "pass": case.pass_.value,
             "shape": case.shape_label,
             "numel": case.numel,
@@ -185,6 +188,7 @@ def _of_tier(record: Record, *, is_provider: bool) -> dict[str, Any]:
             "mode": case.mode.value,
             "batch": case.size[0],
             "tokens": case.tokens * record.conditions.processes,
+            "sequence_tokens": case.size[1],
             "accumulation": case.accumulation,
             "autocast": case.autocast.value if case.autocast else None,
             "checkpointing": case.checkpointing,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from .model_case import ModelCase
 from .throughput_case import Mode, ThroughputCase
 from .tiers import AnyCase, parse_case
 
-__all__ = ["cases_by_id", "make_cases", "refuse_words", "select_cases"]
+__all__ = ["cases_by_id", "make_cases", "refuse_training_words", "refuse_words", "select_cases"]
 
 _C = TypeVar("_C", bound=AnyCase)
 
@@ -48,12 +49,15 @@ def select_cases(choices: Choices) -> tuple[tuple[AnyCase, ...], str]:
     """Return the cases that the words ask for and a label for the run. Raises UsageError naming the first word that does not fit."""
     _refuse_idle_words(choices)
     if choices.case:
-        return tuple(dict.fromkeys(_known(parse_case(part)) for part in split(choices.case))), "cases"
+        cases = tuple(dict.fromkeys(_known(parse_case(part)) for part in split(choices.case)))
+        _refuse_words_beside_ids(choices)
+        return cases, "cases"
     tier = member(Tier, choices.tier, "tier")
     refuse_words(choices, tier)
     if tier is Tier.MODEL:
         return _model_cases(choices), f"model-{choices.preset}"
     if tier is Tier.THROUGHPUT:
+        refuse_training_words(split(choices.mode), accumulation=choices.accumulation, checkpointing=choices.checkpointing)
         return _throughput_cases(choices), f"throughput-{choices.preset}"
     return make_cases(choices)
 
@@ -65,6 +69,11 @@ _FOREIGN_WORDS = {
     Tier.THROUGHPUT: ("grid", "weight_dtype", "pass_"),
 }
 """What says nothing of a tier's cases."""
+_OF_CASES = (
+    *("grid", "network", "preset", "norm", "pass_", "mode", "batch", "tokens"),
+    *("accumulation", "autocast", "checkpointing", "dtype", "weight_dtype"),
+)
+"""What makes cases, whatever the tier; ids of cases say it themselves."""
 
 
 def _refuse_idle_words(choices: Choices) -> None:
@@ -76,11 +85,33 @@ def _refuse_idle_words(choices: Choices) -> None:
         raise UsageError(f"global-batch {choices.global_batch} means nothing here: {why}")
 
 
+def refuse_training_words(modes: Sequence[str], *, accumulation: int, checkpointing: bool) -> None:
+    """Raise UsageError for options of training where none of the modes trains."""
+    if Mode.TRAIN in modes or not modes:
+        return
+    typed = {"accumulation": accumulation, "checkpointing": checkpointing}
+    for name, value in typed.items():
+        if value != getattr(DEFAULTS, name):
+            raise UsageError(f"{_typed(name, value)} means nothing here: mode {','.join(modes)!r} trains nothing; leave it out")
+
+
+def _refuse_words_beside_ids(choices: Choices) -> None:
+    """Raise UsageError for words that make cases where ids say all of them."""
+    for name in _OF_CASES:
+        if (value := getattr(choices, name)) != getattr(DEFAULTS, name):
+            raise UsageError(f"{_typed(name, value)} means nothing beside case: the ids say it all; leave one of the two out")
+
+
+def _typed(name: str, value: object) -> str:
+    """Return an option as it was typed: one that is a flag has no value."""
+    return option_name(name) if value is True else f"{option_name(name)} {value!r}"
+
+
 def refuse_words(choices: Choices, tier: Tier) -> None:
     """Raise UsageError for words that mean nothing in a tier."""
     for name in _FOREIGN_WORDS[tier]:
         if (typed := getattr(choices, name)) != getattr(DEFAULTS, name):
-            raise UsageError(f"{option_name(name)} {typed!r} means nothing in the {tier.value} tier: leave it out or choose another tier")
+            raise UsageError(f"{_typed(name, typed)} means nothing in the {tier.value} tier: leave it out or choose another tier")
 
 
 def _model_cases(choices: Choices) -> tuple[ModelCase, ...]:

@@ -44,7 +44,8 @@ def _run(options: list[str], gathering: Gathering | None = None) -> None:
     module.current = gathering
     words = sys.argv[1:]
     sys.argv = ["normbench", "run", *_implied(words, options), *words]
-    command()
+    # Click would name a package that cannot be run: these are the words of `normbench run`.
+    command("normbench")
 
 
 def _implied(words: list[str], options: list[str]) -> list[str]:

@@ -53,7 +53,8 @@ def test_a_rate_has_its_columns_and_every_other_tier_has_none_in_them():
     assert row["sustained_tokens_per_s"] == 51200
     assert row["joules_per_token"] == pytest.approx(1 / row["tokens_per_joule"]) == pytest.approx(20 / 51200)
     assert row["tokens_per_s_per_gib"] == pytest.approx(2 * row["tokens_per_s"])
-    assert frame.iloc[len(one)]["tokens"] == 2, "a decode step writes one token of each sequence"
+    decoded = frame.iloc[len(one)]
+    assert (decoded["tokens"], decoded["sequence_tokens"]) == (2, 64), "a decode step writes one token of each sequence"
     faster = frame[(frame["mode"] == "decode") & (frame["provider"] == "compile")]
     assert (faster["speedup_vs_aten"] > 1.1).all()
     op = frame.iloc[-1]
@@ -61,6 +62,16 @@ def test_a_rate_has_its_columns_and_every_other_tier_has_none_in_them():
     assert len(rates) >= 10
     assert op[rates].isna().all()
     assert (op["metric"], op["better"]) == ("time", "less")
+
+
+def test_a_network_without_norms_is_not_among_those_with_layer_norm():
+    frame = load(synthetic.run([*throughput_runs.group("decode"), *synthetic.full_run().records]))
+    control = frame[frame["provider"] == "no_norm"]
+    assert len(control) > 0
+    assert control["norm"].isna().all()
+    assert frame.groupby("norm")["provider"].agg(lambda names: "no_norm" in set(names)).eq(False).all()
+    copies = frame[frame["provider"] == "copy"]
+    assert set(copies["norm"]) <= {"layer_norm", "rms_norm"}, "a copy moves the bytes of the norm beside it"
 
 
 def test_empty_run_has_the_same_columns_and_types():

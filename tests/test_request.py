@@ -70,6 +70,22 @@ def test_options_of_training_leave_serving_as_it_is():
     ]
 
 
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"accumulation": 4}, "accumulation 4"),
+        ({"checkpointing": True}, "checkpointing"),
+        ({"mode": "decode"}, "mode 'decode'"),
+        ({"norm": "rms_norm"}, "norm 'rms_norm'"),
+        ({"pass_": "forward"}, "pass 'forward'"),
+        ({"tokens": 32}, "tokens 32"),
+    ],
+)
+def test_words_that_make_cases_are_refused_beside_ids_that_say_it_all(changes, word):
+    with pytest.raises(UsageError, match=f"{word} means nothing beside case"):
+        request(Choices(case="throughput/gpt2-tiny/rms_norm/train/2x64/float32", threads=1), **changes)
+
+
 def test_only_rates_are_sustained():
     assert request(THROUGHPUT, sustain=3.0).plan.sustain_s == 3.0
     assert request().plan.sustain_s == 0.0
@@ -92,6 +108,8 @@ def test_only_rates_are_sustained():
         ({"parallel": "fsdp"}, "parallel 'fsdp' needs several processes"),
         ({"mode": "decode", "global_batch": 8}, "global-batch 8 means nothing here: mode 'decode' trains nothing"),
         ({"case": "throughput/gpt2-tiny/rms_norm/train/2x64/float32", "global_batch": 8}, "case ids have batches of their own"),
+        ({"mode": "decode", "accumulation": 4}, "accumulation 4 means nothing here: mode 'decode' trains nothing"),
+        ({"mode": "prefill,decode", "checkpointing": True}, "checkpointing means nothing here: mode 'prefill,decode' trains nothing"),
     ],
 )
 def test_what_cannot_be_trained_or_served_is_refused(changes, fault):
@@ -115,7 +133,7 @@ def test_what_cannot_be_trained_or_served_is_refused(changes, fault):
         ({"mode": "train"}, "mode 'train' means nothing in the model tier"),
         ({"batch": "4"}, "batch '4' means nothing in the model tier"),
         ({"sustain": 5.0}, "sustain 5.0 means nothing in the model tier"),
-        ({"tier": "op", "network": "", "checkpointing": True}, "checkpointing True means nothing in the op tier"),
+        ({"tier": "op", "network": "", "checkpointing": True}, "checkpointing means nothing in the op tier"),
     ],
 )
 def test_what_can_never_work_is_refused_with_the_word_at_fault(changes, fault):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ..adversary import Layout, Values
 from ..case import DType
 from ..record import Status
+from ..report.terminal import FittingTable
 from ..report.units import DASH, TIMES
 from .verdict import Figures, Verdict, figures, norm_label, worst_entry
 
@@ -56,8 +56,8 @@ def _by(verdicts: Sequence[Verdict], key: Callable[[Verdict], _K]) -> dict[_K, l
     return found
 
 
-def _errors(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(box=None, pad_edge=False)
+def _errors(verdicts: Sequence[Verdict]) -> FittingTable:
+    table = FittingTable(box=None, pad_edge=False)
     for name in ("provider", "norm", "dtype"):
         table.add_column(name, no_wrap=True)
     table.add_column("cases", justify="right")
@@ -94,8 +94,8 @@ def _cell(found: Figures) -> str:
     return f"{found.ulps:.2g}" + ("" if found.relative is None else f" {found.relative:.0e}")
 
 
-def _adversaries(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(box=None, pad_edge=False)
+def _adversaries(verdicts: Sequence[Verdict]) -> FittingTable:
+    table = FittingTable(box=None, pad_edge=False)
     table.add_column("tensors", no_wrap=True)
     providers = list(dict.fromkeys(one.provider for one in verdicts))
     for name in providers:

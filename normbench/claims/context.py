@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ..case import Case, Tier
 from ..conditions import Conditions
 from ..measure.threads import available_cores
+from ..model_case import ModelCase
 from ..record import Role
 from ..request import Request
 from ..results import Result, derive_results
@@ -18,6 +19,7 @@ from ..studies.conduct import observe_all
 from ..studies.journal import JOURNALS
 from ..studies.observation import Observation, Setting
 from ..studies.study import Scale
+from ..throughput_case import ThroughputCase
 from ..tiers import AnyCase
 
 __all__ = ["Context", "Observed"]
@@ -44,6 +46,8 @@ class Context:
         self._say = say
         self._observed: dict[str, Observed | str] = {}
         self._results: list[Result] = []
+        runs = tuple(dict.fromkeys(runs))
+        self._are_runs_named = bool(runs)
         for one in runs:
             self._results += derive_results(read_run(one, root=root).records)
 
@@ -75,14 +79,25 @@ class Context:
             return self._results
         for tier in (Tier.MODEL, Tier.THROUGHPUT):
             if self.quick and any(case.tier is tier for case in missing):
-                return f"waits for the {tier} tier: evaluate without --quick, or name a run of `normbench run --tier {tier}` by --run"
+                return f"waits for the {tier} tier: {self._remedy(missing, providers, conditions)}"
         if self.quick and any(isinstance(case, Case) and case.numel > QUICK_NUMEL for case in missing):
-            return "waits for a case too large for --quick: evaluate without it, or name a run that has it by --run"
+            return f"waits for a case too large for --quick: {self._remedy(missing, providers, conditions)}"
         self._say(f"measuring {', '.join(case.id for case in missing)}")
         request = Request(label="claims", cases=missing, providers=providers, device=device, threads=threads, root=str(self._root))
         path, _ = execute(request)
         self._results += derive_results(read_run(path).records)
         return self._results
+
+    def _remedy(self, missing: Sequence[AnyCase], providers: tuple[str, ...], conditions: Conditions) -> str:
+        """Return what gives a quick evaluation the results that it lacks, and whether runs were named that lack them."""
+        why = (
+            f"the runs named by --run have no {missing[0].id} by {' and '.join(providers)} at {conditions.id}; "
+            if self._are_runs_named
+            else ""
+        )
+        wanted = f"normbench run {_choice(missing)} --provider {','.join(providers)}"
+        where = f"--device {conditions.device} --threads {conditions.threads}"
+        return f"{why}evaluate without --quick, or name the run of `{wanted} {where}` by --run"
 
     def _has(self, case: AnyCase, provider: str, conditions: Conditions) -> bool:
         return self.result(case, provider, conditions) is not None
@@ -98,3 +113,16 @@ class Context:
     @property
     def cores(self) -> int:
         return available_cores()
+
+
+def _choice(cases: Sequence[AnyCase]) -> str:
+    """Return the options of `normbench run` that choose these cases, with both norms: short where the cases are those of networks."""
+    networks = [case for case in cases if isinstance(case, ModelCase | ThroughputCase)]
+    if len(networks) < len(cases):
+        return f"--case {','.join(case.id for case in cases)}"
+    parts = {"network": [case.network for case in networks], "preset": [case.preset for case in networks]}
+    parts["pass"] = [case.pass_.value for case in networks if isinstance(case, ModelCase)]
+    served = [case for case in networks if isinstance(case, ThroughputCase)]
+    parts |= {"mode": [case.mode.value for case in served], "batch": [str(case.size[0]) for case in served]}
+    chosen = [f"--{name} {','.join(dict.fromkeys(words))}" for name, words in parts.items() if words]
+    return " ".join([f"--tier {networks[0].tier.value}", *chosen])

@@ -15,16 +15,17 @@ from ..report.canvas import INK, PAPER, png
 from .evaluators import Evaluation
 from .verdict import Value, Verdict
 
-__all__ = ["Comparison", "comparisons", "draw"]
+__all__ = ["STYLES", "Comparison", "comparisons", "draw"]
 
-_COLOURS = {
-    Verdict.EXACT: "#009E73",
-    Verdict.REPRODUCED: "#009E73",
-    Verdict.WRONG: "#D55E00",
-    Verdict.OPPOSITE: "#D55E00",
-    Verdict.NOT_REPRODUCED: "#E69F00",
-    Verdict.BOUNDED_OUT: "#CC79A7",
-    Verdict.OTHER_SCOPE: "#777777",
+# Okabe and Ito's palette, told apart with every common kind of colour blindness; markers tell apart in grey too.
+STYLES = {
+    Verdict.EXACT: ("#0072B2", "s"),
+    Verdict.REPRODUCED: ("#009E73", "o"),
+    Verdict.WRONG: ("#D55E00", "^"),
+    Verdict.OPPOSITE: ("#56B4E9", "<"),
+    Verdict.NOT_REPRODUCED: ("#E69F00", "D"),
+    Verdict.BOUNDED_OUT: ("#CC79A7", "v"),
+    Verdict.OTHER_SCOPE: ("#777777", "P"),
 }
 _FARTHEST = 4.0
 """Decades between a published figure and one found here beyond which the mark stands at the edge."""
@@ -86,8 +87,12 @@ def draw(evaluations: Sequence[Evaluation]) -> bytes | None:
         axis.set_ylim(len(rows) - 0.4, -0.6)
         axis.tick_params(axis="x", labelsize=7)
         axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
-    used = dict.fromkeys(one.verdict for one in found)
-    handles = [Line2D([], [], color=_COLOURS[verdict], marker="o", linestyle="", markersize=4, label=verdict.value) for verdict in used]
+    used = {one.verdict for one in found}
+    handles = [
+        Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=verdict.value)
+        for verdict, (colour, marker) in STYLES.items()
+        if verdict in used
+    ]
     handles.append(Line2D([], [], color=INK, marker="x", linestyle="", markersize=5, label="published"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7, frameon=False)
     figure.suptitle("Published against found here, with 95 % intervals where there are any", fontsize=10, color=INK)
@@ -96,9 +101,10 @@ def draw(evaluations: Sequence[Evaluation]) -> bytes | None:
 
 def _savings(axis: Axes, rows: Sequence[Comparison]) -> None:
     for place, one in enumerate(rows):
+        colour, marker = STYLES[one.verdict]
         low, high = one.value.span or (0.0, 0.0)
-        axis.plot([low, high], [place, place], color=_COLOURS[one.verdict], linewidth=1.4)
-        axis.plot([float(one.value.estimate)], [place], color=_COLOURS[one.verdict], marker="o", markersize=4)
+        axis.plot([low, high], [place, place], color=colour, linewidth=1.4)
+        axis.plot([float(one.value.estimate)], [place], color=colour, marker=marker, markersize=4)
         axis.plot([one.published], [place], color=INK, marker="x", markersize=5, linestyle="")
     axis.axvline(0, color=INK, linewidth=0.6)
     axis.set_xlabel("time, parameters or variance saved by RMSNorm (%)", fontsize=8)
@@ -106,10 +112,11 @@ def _savings(axis: Axes, rows: Sequence[Comparison]) -> None:
 
 def _ratios(axis: Axes, rows: Sequence[Comparison]) -> None:
     for place, one in enumerate(rows):
+        colour, marker = STYLES[one.verdict]
         low, high = one.value.span or (1.0, 1.0)
         ends = [_decades(end, one.published) for end in (low, float(one.value.estimate), high)]
-        axis.plot([ends[0], ends[2]], [place, place], color=_COLOURS[one.verdict], linewidth=1.4)
-        axis.plot([ends[1]], [place], color=_COLOURS[one.verdict], marker="o", markersize=4)
+        axis.plot([ends[0], ends[2]], [place, place], color=colour, linewidth=1.4)
+        axis.plot([ends[1]], [place], color=colour, marker=marker, markersize=4)
         axis.plot([0], [place], color=INK, marker="x", markersize=5, linestyle="")
     ticks = sorted({round(tick) for tick in (-_FARTHEST, -2, -1, 0, 1, 2, _FARTHEST)})
     axis.set_xticks(ticks, [f"{10.0**tick:g}" for tick in ticks])

@@ -58,7 +58,7 @@ def _root(version: Annotated[bool, typer.Option("--version", callback=_version, 
     """Benchmark LayerNorm and RMSNorm: which normalisation, which kernel, how much faster, at which scope."""
 
 
-app.command()(run)
+app.command(epilog="Typed as `python -m normbench.throughput`, as torchrun does, the tier is throughput where none is named.")(run)
 app.command()(report)
 app.command()(merge)
 app.command()(check)
@@ -82,9 +82,12 @@ def notes_of(error: BaseException) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def main() -> None:
-    """Run the command line; our own errors become one line on stderr and an exit code, 2 for input that cannot work."""
-    _guarded(app)
+def main(program: str | None = None) -> None:
+    """Run the command line; our own errors become one line on stderr and an exit code, 2 for input that cannot work.
+
+    `program` is the name that help shows, where it is not the one that was started.
+    """
+    _guarded(lambda: app(prog_name=program))
 
 
 def _guarded(command: Callable[[], Any]) -> None:

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..choices import DEFAULTS
 from ..errors import UsageError
+from .paths import attempted, require_folder_place, require_folder_there
 from .show import AsJson, console, print_json, show_rows, table_of
 
+if TYPE_CHECKING:
+    from ..claims.evaluators import Evaluation
+
 __all__ = ["claims"]
+
+STUDIES = ".normbench/studies"
+"""Where studies are unless said otherwise; claims that need none of them do not need the folder."""
 
 
 def claims(
     names: Annotated[str, typer.Option("--id", help="Ids of claims, with commas between; all of them when empty.")] = "",
     tier: Annotated[str, typer.Option(help="Claims of these tiers: op, model, throughput, quality, accounting.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Measure no whole network and no large tensor.")] = False,
-    studies: Annotated[Path, typer.Option(help="Folder of studies, as `normbench study --out` made it.")] = Path(".normbench/studies"),
+    studies: Annotated[
+        Path | None, typer.Option(help=f"Folder of studies, as `normbench study --out` made it; {STUDIES} when not given.")
+    ] = None,
     run: Annotated[str, typer.Option(help="Runs whose records are used before anything is measured, with commas between.")] = "",
     runs: Annotated[Path, typer.Option(help="Folder that runs lie in, and new ones are written to.")] = Path(DEFAULTS.out),
     out: Annotated[Path | None, typer.Option(help="Folder for the page and its picture; none is written when not given.")] = None,
@@ -36,6 +46,8 @@ def claims(
     from ..claims.published import claim
     from ..claims.published import claims as published
 
+    if names and not split(names):
+        raise UsageError(f"--id {names!r} names no claim: `normbench claims --list` lists them")
     chosen = tuple(claim(name) for name in split(names)) if names else published()
     tiers = split(tier)
     if unknown := [word for word in tiers if word not in {one.tier for one in published()}]:
@@ -47,9 +59,15 @@ def claims(
         rows = [{"id": one.id, "tier": one.tier, "kind": one.kind, "source": one.source, "statement": one.statement} for one in chosen]
         show_rows(rows, ["id", "tier", "kind", "statement"], as_json)
         return
+    require_folder_there("--studies", studies)
+    require_folder_place("--out", out)
     screen = make_screen()
     context = Context(
-        studies=studies, runs=split(run), root=runs, quick=quick, say=lambda text: screen.print(text, markup=False, soft_wrap=True)
+        studies=studies or Path(STUDIES),
+        runs=split(run),
+        root=runs,
+        quick=quick,
+        say=lambda text: screen.print(text, markup=False, soft_wrap=True),
     )
     found = []
     with make_bar(screen) as bar:
@@ -60,17 +78,26 @@ def claims(
             verdict = one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT
             if not as_json:
                 screen.print(f"{len(found)} of {len(chosen)}  {one.claim.id}: {verdict}", markup=False, soft_wrap=True)
-    page = None
+    page, failure = None, None
     if out is not None:
-        page = write_page(found, out, command=shlex.join(["normbench", *sys.argv[1:]]), machine=_machine())
+        command, machine = shlex.join(["normbench", *sys.argv[1:]]), _machine()
+        page, failure = attempted(lambda: write_page(found, out, command=command, machine=machine))
     if as_json:
         print_json({"counts": counts(found), "page": None if page is None else str(page), "claims": [_plain(one) for one in found]})
-        return
+    else:
+        _show(found)
+        if page is not None:
+            typer.echo(f"page: {page}")
+    if failure is not None:
+        raise failure
+
+
+def _show(found: Sequence[Evaluation]) -> None:
+    from ..claims.page import NO_VERDICT, counts
+
     rows_shown = [[one.claim.id, one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT, one.ruling.reason] for one in found]
     console().print(table_of(["claim", "verdict", "why"], rows_shown))
     typer.echo(", ".join(f"{count} {word}" for word, count in counts(found).items()))
-    if page is not None:
-        typer.echo(f"page: {page}")
 
 
 def _machine() -> str:

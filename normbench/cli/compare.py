@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..choices import DEFAULTS
+from .paths import require_file_place
 from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -37,16 +38,17 @@ def compare(
     from ..gate.words import share
     from ..stored_run import read_run
 
+    require_file_place("--markdown", markdown)
     limit = share(fail_on, "fail-on") if fail_on else None
     before, after = (read_run(run, root=root) for run in (a, b))
     found = compare_runs(before, after, across=split(across), reference=reference or None, fail_on=limit)
-    if markdown is not None:
-        with explained(f"cannot write {markdown}"):
-            markdown.write_text(as_markdown(found))
     if as_json:
         typer.echo(to_json(found).decode(), nl=False)
     else:
         _show(found)
+    if markdown is not None:
+        with explained(f"cannot write {markdown}"):
+            markdown.write_text(as_markdown(found))
     if found.exit_code:
         raise typer.Exit(int(found.exit_code))
 

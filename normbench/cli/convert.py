@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import UsageError
+from .paths import require_file_place
 from .show import AsJson, console, print_json, table_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def convert(
     target = Path(out) if out else None
     if target is not None and target.exists():
         raise UsageError(f"--out {out!r} exists: name another file")
+    require_file_place("--out", target)
     subject = load_subject(model, preset=preset, seed=seed)
     if checkpoint:
         load_into(subject.model, read_tensors(Path(checkpoint)), f"checkpoint {checkpoint!r}")
@@ -51,12 +53,12 @@ def convert(
         )
     deviations = measure_conversion(subject.model, batches, subject.outputs)
     conversion = convert_model(subject.model, batches)
-    if target is not None:
-        write_tensors(target, conversion.model.state_dict())
     if as_json:
         print_json({"model": subject.label, "checkpoint": checkpoint or None, "out": out or None, **_as_json(conversion, deviations)})
     else:
         _show(subject.label, checkpoint, out, conversion, deviations)
+    if target is not None:
+        write_tensors(target, conversion.model.state_dict())
 
 
 def _as_json(conversion: Conversion, deviations: tuple[Deviation, ...]) -> dict[str, Any]:

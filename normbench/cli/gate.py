@@ -13,6 +13,7 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
+from .paths import require_file_place
 from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def gate(
     """Compare this checkout with a base; exit 0: pass, 1: slower or wrong, 3: invalid, 4: missing. Runs the base's code."""
     if context.invoked_subcommand is not None:
         return
+    require_file_place("--markdown", markdown)
     from ..choices import split
+    from ..files import explained
     from ..gate.archive import Archive
     from ..gate.conduct import Question, conduct
     from ..gate.instructions import with_instructions
@@ -110,12 +113,13 @@ def gate(
                 )
                 archive.conclude(outcome)
     text = as_markdown(outcome, base=trees[0].label, head=trees[1].label, machine=place_of(machine, question.conditions))
-    if markdown is not None:
-        markdown.write_text(text)
     if as_json:
         typer.echo(to_json(outcome).decode(), nl=False)
     else:
         _show(outcome, archive.path)
+    if markdown is not None:
+        with explained(f"cannot write {markdown}"):
+            markdown.write_text(text)
     if outcome.exit_code:
         raise typer.Exit(int(outcome.exit_code))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from ..choices import DEFAULTS, HELP, Choices
+from ..errors import UsageError
+from .paths import require_folder_there
 from .show import AsJson, plain, print_json, show_rows
 
 __all__ = ["env", "listing"]
@@ -29,19 +32,56 @@ def list_grids(as_json: AsJson = False) -> None:
 
 @listing.command("cases")
 def list_cases(
+    tier: Annotated[str, typer.Option(help=HELP["tier"])] = DEFAULTS.tier,
     grid: Annotated[str, typer.Option(help=HELP["grid"])] = DEFAULTS.grid,
+    network: Annotated[str, typer.Option(help=HELP["network"])] = DEFAULTS.network,
+    preset: Annotated[str, typer.Option(help=HELP["preset"])] = DEFAULTS.preset,
     norm: Annotated[str, typer.Option(help=HELP["norm"])] = DEFAULTS.norm,
     pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = DEFAULTS.pass_,
+    mode: Annotated[str, typer.Option(help=HELP["mode"])] = DEFAULTS.mode,
+    batch: Annotated[str, typer.Option(help=HELP["batch"])] = DEFAULTS.batch,
+    tokens: Annotated[int | None, typer.Option(help=HELP["tokens"])] = DEFAULTS.tokens,
+    accumulation: Annotated[int, typer.Option(help=HELP["accumulation"])] = DEFAULTS.accumulation,
+    autocast: Annotated[str, typer.Option(help=HELP["autocast"])] = DEFAULTS.autocast,
+    checkpointing: Annotated[bool, typer.Option("--checkpointing", help=HELP["checkpointing"])] = DEFAULTS.checkpointing,
+    nproc: Annotated[int, typer.Option(help=HELP["nproc"])] = DEFAULTS.nproc,
+    global_batch: Annotated[int | None, typer.Option(help=HELP["global_batch"])] = DEFAULTS.global_batch,
     dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = DEFAULTS.dtype,
+    weight_dtype: Annotated[str, typer.Option(help=HELP["weight_dtype"])] = DEFAULTS.weight_dtype,
     as_json: AsJson = False,
 ) -> None:
-    """List the ids of the cases that a choice of grid, norm, pass and dtype gives."""
-    from ..selection import make_cases
+    """List the ids of the cases that `normbench run` would measure with the same words, those of the op tier with their traffic."""
+    from ..case import Case
+    from ..selection import select_cases
     from ..traffic import bytes_moved, flops
 
-    cases, _ = make_cases(Choices(grid=grid, norm=norm, pass_=pass_, dtype=dtype))
-    rows = [{"case": case.id, "bytes": bytes_moved(case), "flops": flops(case)} for case in cases]
-    show_rows(rows, ["case", "bytes", "flops"], as_json)
+    cases, _ = select_cases(
+        Choices(
+            tier=tier,
+            grid=grid,
+            network=network,
+            preset=preset,
+            norm=norm,
+            pass_=pass_,
+            mode=mode,
+            batch=batch,
+            tokens=tokens,
+            accumulation=accumulation,
+            autocast=autocast,
+            checkpointing=checkpointing,
+            nproc=nproc,
+            global_batch=global_batch,
+            dtype=dtype,
+            weight_dtype=weight_dtype,
+        )
+    )
+    if not cases:
+        raise UsageError("no case is left: the choices of grid or network, norm, pass or mode and dtype leave none")
+    rows: list[dict[str, Any]] = []
+    for case in cases:
+        traffic = {"bytes": bytes_moved(case), "flops": flops(case)} if isinstance(case, Case) else {}
+        rows.append({"case": case.id, **traffic})
+    show_rows(rows, list(rows[0]), as_json)
 
 
 @listing.command("providers")
@@ -61,13 +101,17 @@ def list_runs_command(
     root: Annotated[str, typer.Option(help="Folder that runs lie in.")] = DEFAULTS.out,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs on disk, oldest first."""
+    """List the runs on disk, oldest first, with how many of the planned records are there: those of providers."""
+    from ..record import Role
     from ..stored_run import list_runs, read_run
 
+    if root != DEFAULTS.out:
+        require_folder_there("--root", Path(root))
     rows = []
     for name in list_runs(root):
         found = read_run(name, root=root)
-        rows.append({"run": name, "status": found.info.status.value, "records": len(found.records), "planned": found.info.planned})
+        records = sum(record.role is Role.PROVIDER for record in found.records)
+        rows.append({"run": name, "status": found.info.status.value, "records": records, "planned": found.info.planned})
     show_rows(rows, ["run", "status", "records", "planned"], as_json)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
+from .paths import require_file_place
 from .show import AsJson, console, print_json
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def profile(
 ) -> None:
     """Show where the time of a network's step goes: by kind of module, by module, by operator, and the share of its norms."""
     _require_steps(steps)
-    for path in (trace, plot):
-        _require_folder(path)
+    require_file_place("--trace", trace)
+    require_file_place("--plot", plot)
     from ..choices import split
     from ..measure.device import describe_device
     from ..measure.threads import available_cores, set_threads
@@ -61,25 +62,17 @@ def profile(
         for subject in subjects:
             files = {kind: _file_of(path, subject, subjects) for kind, path in (("trace", trace), ("plot", plot)) if path is not None}
             found.append((subject, profile_step(subject.model, subject.step, steps=steps, trace=files.get("trace")), files))
-    for subject, one, files in found:
-        _write_plot(files.get("plot"), subject, one, threads)
     if as_json:
         print_json({"profiles": [_plain(*one, threads) for one in found]})
     else:
         _print(found, threads)
+    for subject, one, files in found:
+        _write_plot(files.get("plot"), subject, one, threads)
 
 
 def _require_steps(steps: int) -> None:
     if steps < 1:
         raise UsageError(f"steps {steps} is less than 1: a profile needs a step")
-
-
-def _require_folder(path: Path | None) -> None:
-    """Raise UsageError before anything is measured where a file could not be written after it."""
-    if path is not None and not path.parent.is_dir():
-        raise UsageError(f"folder {str(path.parent)!r} of {path.name!r} does not exist: make it, or give another file")
-    if path is not None and path.is_dir():
-        raise UsageError(f"{str(path)!r} is a folder: give the name of a file")
 
 
 def _file_of(path: Path, subject: Subject, subjects: list[Subject]) -> Path:

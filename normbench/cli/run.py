@@ -11,6 +11,7 @@ import typer
 
 from ..choices import DEFAULTS, HELP, Choices
 from ..errors import UsageError
+from .paths import attempted, require_folder_place
 from .show import EXIT_FAILED, AsJson, console, print_json, table_of
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def run(
     from ..request import make_request
     from ..stored_run import read_run
 
+    require_folder_place("--report", report_dir)
     choices = Choices(
         tier=tier,
         grid=grid,
@@ -105,12 +107,12 @@ def run(
         raise typer.Exit(_start_processes(request.processes, choices, words, ray=ray, port=port))
     path, sound = _on_cluster(request, ray, is_any_version=ray_any_version) if ray else _here(request)
     finished = read_run(path)
-    report_path = write_report(finished, report_dir if report_dir is not None else path / "report")
+    report_path, failure = attempted(lambda: write_report(finished, report_dir if report_dir is not None else path / "report"))
     if as_json:
         counts: dict[str, int] = {}
         for record in finished.records:
             counts[record.status.value] = counts.get(record.status.value, 0) + 1
-        print_json({"run": str(path), "report": str(report_path), "statuses": counts, "ok": sound})
+        print_json({"run": str(path), "report": None if report_path is None else str(report_path), "statuses": counts, "ok": sound})
     else:
         console().print(summary_table(finished))
         if rows := scaling_rows(finished.records):
@@ -118,7 +120,10 @@ def run(
             if note := scaling_note(finished.records):
                 typer.echo(note)
         typer.echo(f"run:    {path}")
-        typer.echo(f"report: {report_path}")
+        if report_path is not None:
+            typer.echo(f"report: {report_path}")
+    if failure is not None:
+        raise failure
     if not sound:
         raise typer.Exit(EXIT_FAILED)
 
@@ -168,6 +173,7 @@ def report(
     from ..report import write_report
     from ..stored_run import read_run
 
+    require_folder_place("--out", out)
     found = read_run(run, root=root)
     path = write_report(found, out if out is not None else found.path / "report")
     if as_json:

@@ -45,11 +45,12 @@ def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> 
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Any:
-    """Return rows as a plain table for a rich console."""
+    """Return rows as a plain table for a rich console; a row that one too narrow has no room for becomes a block of lines."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    from ..report.terminal import FittingTable
+
+    table = FittingTable(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import NormbenchError, UsageError
+from .paths import attempted
 from .show import AsJson, console, print_json, show_rows, table_of
 
 if TYPE_CHECKING:
@@ -33,19 +35,34 @@ def study(
     from ..choices import split
     from ..studies.catalogue import STUDIES
     from ..studies.catalogue import study as find
+    from ..studies.journal import JOURNALS
     from ..studies.study import Scale
 
     if name == "list":
         show_rows([{"study": one.name, "summary": one.summary} for one in STUDIES], ["study", "summary"], as_json)
         return
     chosen = STUDIES if name == "all" else tuple(find(part) for part in split(name))
+    if not chosen:
+        raise UsageError(f"study {name!r} names none: `normbench study list` lists them")
     scale = Scale(quick=quick, steps=steps, seeds=seeds)
-    said = [_run(one, scale, out / one.name, resume=resume, jobs=jobs, as_json=as_json) for one in chosen]
+    scale.refuse_idle(chosen)
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs {jobs} is none: give at least 1")
+    if not resume:
+        for one in chosen:
+            JOURNALS.refuse_begun(out / one.name)
+    done = [_run(one, scale, out / one.name, resume=resume, jobs=jobs, as_json=as_json) for one in chosen]
     if as_json:
-        print_json(said)
+        print_json([said for said, _ in done])
+    for _, failure in done:
+        if failure is not None:
+            raise failure
 
 
-def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None, as_json: bool) -> dict[str, Any]:
+def _run(
+    found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None, as_json: bool
+) -> tuple[dict[str, Any], NormbenchError | None]:
+    """Run a study, show what it says and return that, with the reason where its page could not be written."""
     import msgspec
 
     from ..bar import make_bar, make_screen
@@ -68,14 +85,16 @@ def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None
             scale,
             path,
             resume=resume,
-            jobs=jobs or available_cores(),
+            jobs=available_cores() if jobs is None else jobs,
             started=lambda total, there: bar.update(task, total=total, completed=there),
             done=done,
         )
     header, _ = JOURNALS.read(path)
     findings = found.says(observations)
     command = shlex.join(["normbench", *sys.argv[1:]])
-    page = write_page(found, findings, observations, path, command=command, machine=header.machine, torch=header.torch)
+    page, failure = attempted(
+        lambda: write_page(found, findings, observations, path, command=command, machine=header.machine, torch=header.torch)
+    )
     if not as_json:
         paper = console()
         for sentence in findings.sentences:
@@ -84,5 +103,7 @@ def _run(found: Study, scale: Any, path: Path, *, resume: bool, jobs: int | None
             paper.print()
             paper.print(table.title, style="bold", markup=False, highlight=False)
             paper.print(table_of(table.columns, table.rows))
-        typer.echo(f"page: {page}\n")
-    return {"study": found.name, "page": str(page), "observations": len(observations), **msgspec.to_builtins(findings)}
+        if page is not None:
+            typer.echo(f"page: {page}\n")
+    said = {"study": found.name, "page": None if page is None else str(page), "observations": len(observations)}
+    return said | msgspec.to_builtins(findings), failure

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..choices import DEFAULTS, HELP
+from .paths import attempted
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, console, print_json, table_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def sweep(
     from ..measure.measurer import Measurer
     from ..measure.threads import available_cores
     from ..request import one_device_name
+    from ..selection import refuse_training_words
     from ..sweep.conduct import conduct
     from ..sweep.entry import is_sound
     from ..sweep.journal import JOURNALS
@@ -65,6 +67,7 @@ def sweep(
     from ..sweep.plain import plain_sweep
     from ..sweep.question import Question, make_cases
 
+    refuse_training_words(split(mode), accumulation=accumulation, checkpointing=checkpointing)
     question = Question(
         cases=make_cases(
             networks=split(network),
@@ -103,13 +106,17 @@ def sweep(
                 conduct(journal, measurer, observer)
         except KeyboardInterrupt:
             is_interrupted = True
-    page = write_page(journal.header, journal.entries, out)
+    page, failure = attempted(lambda: write_page(journal.header, journal.entries, out))
     if as_json:
-        print_json({"page": str(page), "is_interrupted": is_interrupted, **plain_sweep(journal.header, journal.entries)})
+        written = None if page is None else str(page)
+        print_json({"page": written, "is_interrupted": is_interrupted, **plain_sweep(journal.header, journal.entries)})
     else:
         _show(journal, page)
     if is_interrupted:
         typer.echo(f"normbench: interrupted; {len(journal.entries)} entries are kept in {out}, and --resume goes on from them", err=True)
+    if failure is not None:
+        raise failure
+    if is_interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if not is_sound(journal.entries):
         raise typer.Exit(EXIT_FAILED)
@@ -174,7 +181,7 @@ def _short(arm: str) -> str:
     return arm.partition("/")[2].replace("#", " by ")
 
 
-def _show(journal: SweepJournal, page: Path) -> None:
+def _show(journal: SweepJournal, page: Path | None) -> None:
     from ..sweep.summary import summarise
     from ..sweep.table import ARM_COLUMNS, SIDE_COLUMNS, arm_rows, reference_of, side_rows
 
@@ -188,4 +195,5 @@ def _show(journal: SweepJournal, page: Path) -> None:
             introduction = f"side by side at batch {found.batch}, times as fast as {reference_of(found)}:"
             paper.print(introduction, markup=False, highlight=False)
             paper.print(table_of(SIDE_COLUMNS, side_rows(company)))
-    typer.echo(f"page: {page}")
+    if page is not None:
+        typer.echo(f"page: {page}")

@@ -62,7 +62,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Hold after / before of one metric; what cannot be said is null.
 
     `ratio` is null where it is no finite number, `low` and `high` without an interval. `smallest_detectable` is the smallest worsening
-    (0.02: 2 %) that is called one with a probability of `POWER`.
+    (0.02: 2 %) that is called one with a probability of `POWER`, of a rate as a share of the time
+    that it stands for.
     """
 
     ratio: float | None

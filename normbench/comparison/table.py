@@ -16,12 +16,14 @@ __all__ = ["columns", "lines_below", "markdown", "rows"]
 _ORDER = list(Verdict)
 _WITHOUT_REASON = (Verdict.SLOWER, Verdict.FASTER, Verdict.NO_DIFFERENCE)
 """Verdicts that the figures beside them explain."""
+_MOST_FOUND = 9.0
+"""Ten times the time: a change that is seen only beyond it is not worth a figure."""
 
 
 def columns(found: Comparison) -> tuple[str, ...]:
     """Return the heads of the columns."""
     what = join_words(_metrics(found), "or")
-    return ("row", "A", f"{what}, B / A", f"{what} over {_reference(found)}, B / A", "verdict", "smallest change found")
+    return ("row", "A", f"{what}, B / A", f"{what} over {_reference(found)}, B / A", "verdict", _head_of_found(found))
 
 
 def _metrics(found: Comparison) -> list[str]:
@@ -45,7 +47,16 @@ def _cells(row: Row, several: bool) -> tuple[str, ...]:
     name = f"{row.case}@{row.conditions}#{row.provider}" if several else f"{row.case}#{row.provider}"
     verdict = row.verdict.value if row.verdict in _WITHOUT_REASON else f"{row.verdict.value}: {row.reason}"
     seen = [one.smallest_detectable for one in (row.direct, row.relative) if one is not None and one.smallest_detectable is not None]
-    return name, _value(row), _ratio(row.direct), _ratio(row.relative), verdict, percent(max(seen)) if seen else DASH
+    return name, _value(row), _ratio(row.direct), _ratio(row.relative), verdict, _found(max(seen)) if seen else DASH
+
+
+def _head_of_found(found: Comparison) -> str:
+    """Return the head of the last column: a rate is judged as the time it stands for, and 100 % is half of it."""
+    return "smallest change found" if _metrics(found) == ["time"] else "smallest change found, in time"
+
+
+def _found(share: float) -> str:
+    return percent(share) if share < _MOST_FOUND else "none could be found"
 
 
 def _value(row: Row) -> str:
@@ -68,6 +79,7 @@ def lines_below(found: Comparison) -> list[str]:
     lines += [f"Conditions: {', '.join(conditions)}."] if conditions else []
     lines += [f"Allowed to differ: {'; '.join(one.text for one in found.across)}."] if found.across else []
     lines += [_drift(one) for one in found.drifts]
+    lines += ["Changes in percent are of the time that a rate stands for: 100 % slower is half of it."] * (_metrics(found) != ["time"])
     lines.append(
         f"{_slower(found)} Intervals hold for all rows together with 95 % (each {100 * found.level:.4g} %). A change is called where "
         f"{_called(found)}."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from ..report.terminal import FittingTable
 from ..report.units import DASH, TIME_UNITS, bytes_text, number, percent, time_unit
 from .parts import NormPart, Part, by_kind, by_module, by_operator, norm_parts
 from .summary import Profile
@@ -34,7 +34,7 @@ def profile_tables(profile: Profile, title: str) -> RenderableType:
     return Group(*parts)
 
 
-def _table(what: str, parts: Iterable[Part], profile: Profile, unit: str) -> Table:
+def _table(what: str, parts: Iterable[Part], profile: Profile, unit: str) -> FittingTable:
     on_device = profile.device_s is not None
     host = "host " if on_device else ""
     table = _columns(what, "calls", f"{host}forward {unit}", *([f"{host}backward {unit}"] if profile.trains else []))
@@ -48,8 +48,8 @@ def _table(what: str, parts: Iterable[Part], profile: Profile, unit: str) -> Tab
     return table
 
 
-def _columns(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False)
+def _columns(first: str, *others: str) -> FittingTable:
+    table = FittingTable(box=None, pad_edge=False)
     table.add_column(first, no_wrap=True)
     for name in others:
         table.add_column(name, justify="right", no_wrap=True)
@@ -94,7 +94,7 @@ def _renamed(part: Part, name: str) -> Part:
     return Part(name=name, **{field: getattr(part, field) for field in Part.__struct_fields__ if field != "name"})
 
 
-def _norm_table(norms: Sequence[NormPart], profile: Profile, unit: str) -> Table:
+def _norm_table(norms: Sequence[NormPart], profile: Profile, unit: str) -> FittingTable:
     passes = ("forward", "backward") if profile.trains else ("forward",)
     table = _columns("norm", "kind", "shape", "dtype", "calls", *(f"{name} {unit}" for name in passes), "share", "fewest bytes", "GB/s")
     for one in norms:

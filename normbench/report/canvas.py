@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from .tables import ScopeResults, describe_conditions, on_machine
 from .units import number
@@ -30,6 +30,7 @@ __all__ = [
     "png",
     "size_ticks",
     "style_of",
+    "ticks_within",
     "value_ticks",
 ]
 
@@ -133,6 +134,14 @@ def value_ticks(values: Sequence[float], most: int = 7) -> list[float]:
         step = max(1, ceil((high - low + 1) / most))
         return [10.0**exponent for exponent in range(low, high + 1, step)]
     return shown or [_number_near(values)]
+
+
+def ticks_within(ticks: Sequence[float], low: float, high: float) -> list[float]:
+    """Return the ticks between the ends of an axis; other round numbers if less than two are."""
+    shown = [tick for tick in ticks if low <= tick <= high]
+    if len(shown) > 1:
+        return shown
+    return [float(tick) for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high and tick > 0]
 
 
 def _number_near(values: Sequence[float]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from ..attribution import attribute, norms_of_networks
@@ -15,6 +14,7 @@ from .findings import unmeasured
 from .header import state_line
 from .networks import NetworkSection, network_answers, network_sections
 from .tables import NO_DIFFERENCE, ScopeResults, Table, by_scope, fastest, shape_text
+from .terminal import FittingTable
 from .throughput import throughput_sections
 from .throughput_answers import norm_gains, throughput_answers
 from .units import DASH, TIMES, join_words, number, percent, time_text, time_unit
@@ -45,15 +45,15 @@ def summary_table(run: Run) -> RenderableType:
     return Group(*parts)
 
 
-def _network_tables(section: NetworkSection) -> list[RichTable]:
+def _network_tables(section: NetworkSection) -> list[FittingTable]:
     """Return the times of a network, and what changes of its norms save."""
     contents = ((section.circumstances, section.times), ("saved of a pass", section.savings))
     return [_rich_table(section.title, caption, content, words=2) for caption, content in contents if content is not None]
 
 
-def _rich_table(title: str, caption: str, content: Table, *, words: int) -> RichTable:
+def _rich_table(title: str, caption: str, content: Table, *, words: int) -> FittingTable:
     """Return a table of a report for a terminal; the first `words` columns name what a row is of."""
-    table = RichTable(title=title, caption=caption, title_justify="left", caption_justify="left")
+    table = FittingTable(title=title, caption=caption, title_justify="left", caption_justify="left")
     for place, name in enumerate(content.header):
         table.add_column(Text(_unescaped(name)), justify="left" if place < words else "right")
     for row in content.rows:
@@ -65,9 +65,9 @@ def _unescaped(text: str) -> str:
     return text.replace("<br>", " ").replace("\\", "").replace("**", "")
 
 
-def _scope_table(grid: ScopeResults) -> RichTable:
+def _scope_table(grid: ScopeResults) -> FittingTable:
     unit = time_unit(one.time.estimate for one in grid.cells.values() if one.time)
-    table = RichTable(
+    table = FittingTable(
         title=grid.scope.title, caption=f"{grid.scope.circumstances}; {unit} per call", title_justify="left", caption_justify="left"
     )
     table.add_column("shape", no_wrap=True)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil, exp, log
 from statistics import fmean
+from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..record import COPY
 from ..results import Result
-from .canvas import COPY_COLOUR, INK, Page, label_axis, label_outer, panels, size_ticks, style_of, value_ticks
+from .canvas import COPY_COLOUR, INK, Page, label_axis, label_outer, panels, size_ticks, style_of
+from .reach import ARROWS, log_limits, log_ticks, mark_cut
 from .tables import ScopeResults
 from .units import bytes_text, duration
 
 __all__ = ["bandwidth_figure", "time_figure"]
+
+_NOTE_CHARACTERS = 60
+"""Characters of a note that have room in a line above a panel."""
 
 _Point = tuple[float, float, float | None, float | None]
 """Size in bytes, value, and the bounds of its interval if there is one."""
@@ -50,9 +55,10 @@ def _line_figure(
     page: Page, point: Callable[[Result], _Point | None], title: str, unit: str, text: Callable[[float], str], *, roofline: bool
 ) -> Figure | None:
     lines = [_lines(grid, point, roofline=roofline) for grid in page.grids]
-    values = [value for drawn in lines for points in drawn.values() for _, value, _, _ in points]
+    shown = [point for drawn in lines for points in drawn.values() for point in points]
+    values = [value for _, value, _, _ in shown]
     # An empty tensor has no place on a logarithmic axis; tables show it.
-    sizes = [size for drawn in lines for points in drawn.values() for size, _, _, _ in points]
+    sizes = [size for size, _, _, _ in shown]
     if not values:
         return None
     single = len(page.grids) == 1
@@ -60,20 +66,21 @@ def _line_figure(
     for axis, grid, drawn in zip(axes, page.grids, lines, strict=True):
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
-        axis.set_title(f"{grid.scope.norm} {grid.scope.pass_.value}", fontsize=10, color=INK)
         axis.grid(visible=True, color="#dddddd", linewidth=0.6)
         for name, points in drawn.items():
             _draw(axis, name, points, page.providers)
-        _say_what_is_missing(axis, grid, drawn)
+        _title(axis, grid, drawn)
     axes[0].set_xlim(min(sizes) / 1.5, max(sizes) * 1.5)
-    axes[0].set_ylim(min(values) / 1.6, max(values) * 1.6)
-    ticks = value_ticks(values)
+    low, high = log_limits(values, (end for _, _, *ends in shown for end in ends if end is not None))
+    axes[0].set_ylim(low, high)
+    ticks = log_ticks(low, high)
     label_axis(axes[0].yaxis, ticks, [text(tick) for tick in ticks])
     ticks = size_ticks(sizes)
     label_axis(axes[0].xaxis, ticks, [_tick_bytes(tick) for tick in ticks])
+    cut = sum(_mark_cut(axis, drawn, page.providers) for axis, drawn in zip(axes, lines, strict=True))
     for axis in axes:
         axis.tick_params(labelsize=8)
-        axis.set_xlabel("size of x", fontsize=9)
+        axis.set_xlabel("size of x" + (f" ({ARROWS})" if cut else ""), fontsize=9)
         axis.set_ylabel(unit, fontsize=9)
     label_outer(axes, columns=2)
     figure.suptitle(f"{title}, {page.title}", fontsize=11)
@@ -94,8 +101,9 @@ def _lines(grid: ScopeResults, point: Callable[[Result], _Point | None], *, roof
         for result in grid.row(shape):
             if (found := point(result)) and found[0] > 0 and found[1] > 0:
                 lines.setdefault(result.record.provider, []).append(found)
-        if roofline and (copy := grid.controls.get((shape, COPY))) and (found := point(copy)) and found[0] > 0:
-            lines.setdefault(_COPY_LABEL, []).append(found)
+        if roofline and (copy := grid.controls.get((shape, COPY))) and (found := point(copy)) and found[0] > 0 and found[1] > 0:
+            # The roofline is drawn without an interval.
+            lines.setdefault(_COPY_LABEL, []).append((*found[:2], None, None))
     return lines
 
 
@@ -130,14 +138,30 @@ def _mean(values: Sequence[float]) -> float:
     return exp(fmean(log(value) for value in values))
 
 
-def _say_what_is_missing(axis: Axes, grid: ScopeResults, drawn: dict[str, list[_Point]]) -> None:
+def _mark_cut(axis: Axes, drawn: dict[str, list[_Point]], providers: Sequence[str]) -> int:
+    """Draw arrows where intervals leave a panel, and return how many."""
+    known = {
+        name: [(size, low, high) for size, _, low, high in points if low is not None and high is not None]
+        for name, points in drawn.items()
+        if name != _COPY_LABEL
+    }
+    return sum(mark_cut(axis, intervals, style_of(name, providers)[0]) for name, intervals in known.items())
+
+
+def _title(axis: Axes, grid: ScopeResults, drawn: dict[str, list[_Point]]) -> None:
+    """Put the norm and pass above a panel, and between the two what is not shown: in the panel it would lie on lines."""
     words = []
     for name in grid.providers:
         if name not in drawn:
             states = dict.fromkeys(one.record.status.value for one in grid.cells.values() if one.record.provider == name and not one.time)
             words.append(f"{name} ({'/'.join(states) or 'empty'})")
+    note = fill("not shown: " + ", ".join(words), _NOTE_CHARACTERS) if words else ""
+    lines = len(note.splitlines())
+    axis.set_title(f"{grid.scope.norm} {grid.scope.pass_.value}", fontsize=10, color=INK, pad=6 + 10 * lines)
     if words:
-        axis.text(0.98, 0.03, "not shown: " + ", ".join(words), transform=axis.transAxes, fontsize=7.5, ha="right", va="bottom", color=INK)
+        axis.annotate(
+            note, (0.5, 1), xycoords="axes fraction", xytext=(0, 3), textcoords="offset points", fontsize=7.5, ha="center", color=INK
+        )
 
 
 def _tick_bytes(size: float) -> str:

@@ -12,8 +12,9 @@ from matplotlib.lines import Line2D
 from ..case import Norm
 from ..results import Result
 from ..stats import Interval
-from .canvas import INK, label_axis, panels, style_of, value_ticks
+from .canvas import INK, label_axis, panels, style_of
 from .companies import Company, Setting
+from .reach import ARROWS, log_limits, log_ticks, mark_cut
 from .units import number
 
 __all__ = ["ArmStyle", "arm_style", "bar_figure", "batch_figure"]
@@ -66,10 +67,16 @@ def batch_figure(companies: Sequence[Company]) -> Figure | None:
     figure, axes = panels(len(cells), columns, 3.0, 1.3, are_alike=False)
     for axis, cell in zip(axes, cells, strict=True):
         here = [(company.size[0], rates) for company, rates in drawn if _cell(company) == cell]
+        lines = {}
         for place, arm in enumerate(arms):
             offset = _APART ** (place - (len(arms) - 1) / 2)
-            _line(axis, [(batch * offset, rates[arm][0]) for batch, rates in here if arm in rates], arm_style(*arm, providers))
-        _label(axis, cell, [batch for batch, _ in here], [rate.estimate for _, rates in here for rate, _ in rates.values()])
+            lines[arm] = [(batch * offset, rates[arm][0]) for batch, rates in here if arm in rates]
+            _line(axis, lines[arm], arm_style(*arm, providers))
+        _label(axis, cell, [batch for batch, _ in here], [rate for points in lines.values() for _, rate in points])
+        for arm, points in lines.items():
+            known = [(at, rate.low, rate.high) for at, rate in points if rate.low is not None and rate.high is not None]
+            if mark_cut(axis, known, arm_style(*arm, providers)["color"]):
+                axis.set_xlabel(f"batch ({ARROWS})", fontsize=9)
     figure.suptitle(f"Tokens per second against the batch, {_circumstances(companies[0].setting)}", fontsize=11)
     handles = [Line2D([], [], **arm_style(*arm, providers), label=_name(arm), markersize=5) for arm in arms]  # type: ignore[arg-type]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), fontsize=8, frameon=False)
@@ -108,15 +115,16 @@ def _sides(rate: Interval) -> tuple[float, float]:
     return rate.estimate - rate.low, rate.high - rate.estimate
 
 
-def _label(axis: Axes, cell: tuple[str, str], batches: Sequence[int], values: Sequence[float]) -> None:
+def _label(axis: Axes, cell: tuple[str, str], batches: Sequence[int], rates: Sequence[Interval]) -> None:
     mode, network = cell
     axis.set_title(f"{network}, {mode}", fontsize=10, color=INK)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xlim(min(batches) / 1.4, max(batches) * 1.4)
-    axis.set_ylim(min(values) / 1.25, max(values) * 1.25)
+    low, high = log_limits([rate.estimate for rate in rates], (end for rate in rates for end in (rate.low, rate.high) if end is not None))
+    axis.set_ylim(low, high)
     label_axis(axis.xaxis, sorted(set(batches)), [str(batch) for batch in sorted(set(batches))])
-    ticks = value_ticks(values)
+    ticks = log_ticks(low, high)
     label_axis(axis.yaxis, ticks, [number(tick) for tick in ticks])
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.tick_params(labelsize=8)

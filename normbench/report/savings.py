@@ -12,22 +12,25 @@ from ..attribution import Attribution
 from ..case import Pass
 from ..estimate import Estimate
 from .canvas import INK, label_outer, panels, style_of
+from .reach import ARROWS, limits, mark_cut
 from .tables import describe_conditions
 
 __all__ = ["savings_figure"]
 
 _GREY = "#888888"
-_NAMES = ("predicted from the norms alone", "observed", "bound: norms of no cost")
+_PREDICTED, _BOUND = "predicted from the norms alone", "bound: norms of no cost"
 _ROW_INCH, _HEAD_INCH = 0.2, 0.55
 _APART = 0.17
 """Half the distance, in rows, between what was predicted of a network and what was observed."""
+_LEAST_PERCENT = 5.0
+"""How far an interval may reach beyond what was measured, where that is all the same."""
 
 
 def savings_figure(found: Sequence[Attribution]) -> Figure | None:
     """Return predicted and observed savings and their bound in percent, a row per network; None when there are none.
 
     What is given should be changes of one kind, of the norm or of the provider, with one panel for each provider after the change (and,
-    where that changes, each norm) and each pass. Bars are 95 % intervals; one that leaves the panel is cut off.
+    where that changes, each norm) and each pass. Bars are 95 % intervals; one that leaves the panel ends in an arrow.
     """
     known = [one for one in found if one.predicted is not None and one.observed is not None]
     if not known:
@@ -37,21 +40,26 @@ def savings_figure(found: Sequence[Attribution]) -> Figure | None:
     networks = list(dict.fromkeys(one.case.network for one in known))
     with matplotlib.style.context("default"):
         figure, axes = panels(len(rows) * len(passes), len(passes), _ROW_INCH * len(networks) + _HEAD_INCH, 1.0)
+        values = [100 * figure_.value for one in known for figure_ in (one.predicted, one.observed, one.bound) if figure_ is not None]
+        ends = (end for one in known for figure_ in (one.predicted, one.observed) for end in _ends(figure_))
+        providers = list(dict.fromkeys(one.after.provider for one in known))
+        axes[0].set_xlim(*limits([0.0, *values], ends, least=_LEAST_PERCENT))
+        axes[0].set_ylim(len(networks) - 0.5, -0.5)
+        cut = 0
         for place, axis in enumerate(axes):
             what, pass_ = rows[place // len(passes)], passes[place % len(passes)]
-            _panel(axis, [one for one in known if _what(one) == what and one.case.pass_ is pass_], networks)
+            here = [one for one in known if _what(one) == what and one.case.pass_ is pass_]
+            cut += _panel(axis, here, networks, providers)
             axis.set_title(f"{what}, {pass_.value}", fontsize=9, color=INK)
-            axis.set_xlabel("saved of a pass, %", fontsize=9)
-        values = [figure_.value for one in known for figure_ in (one.predicted, one.observed, one.bound) if figure_ is not None]
-        low, high = 100 * min(0.0, *values), 100 * max(0.0, *values)
-        margin = 0.05 * (high - low) + 0.5
-        axes[0].set_xlim(low - margin, high + margin)
-        axes[0].set_ylim(len(networks) - 0.5, -0.5)
+        for axis in axes:
+            axis.set_xlabel("saved of a pass, %" + (f" ({ARROWS})" if cut else ""), fontsize=9)
         label_outer(axes, len(passes))
         first = known[0]
         figure.suptitle(f"Predicted and observed savings, model tier, {first.case.preset}, {_circumstances(first)}", fontsize=10)
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+        # The mark of what was observed is the provider's, and each panel has those of its own.
+        marks = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+        names = sorted(marks, key=[_BOUND, _PREDICTED, *map(_observed, providers)].index)
+        figure.legend([marks[name] for name in names], names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
@@ -65,25 +73,37 @@ def _circumstances(one: Attribution) -> str:
     return f"{one.case.dtype.value}; {describe_conditions(one.before.conditions)}"
 
 
-def _panel(axis: Axes, found: Sequence[Attribution], networks: Sequence[str]) -> None:
+def _observed(provider: str) -> str:
+    return f"observed, {provider}"
+
+
+def _ends(estimate: Estimate | None) -> tuple[float, ...]:
+    """Return the ends of an interval in percent, none where there is no interval."""
+    if estimate is None or estimate.half is None:
+        return ()
+    return 100 * (estimate.value - estimate.half), 100 * (estimate.value + estimate.half)
+
+
+def _panel(axis: Axes, found: Sequence[Attribution], networks: Sequence[str], providers: Sequence[str]) -> int:
+    """Draw a panel, and return how many ends of intervals leave it."""
     axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
     axis.axvline(0, color=_GREY, linewidth=0.8)
     axis.set_yticks(range(len(networks)), networks, fontsize=8)
     axis.tick_params(labelsize=8)
+    cut = 0
     for one in found:
-        # Each of the three marks is named once, however many networks there are.
-        names = _NAMES if one is found[0] else ("_nolegend_",) * 3
         row = networks.index(one.case.network)
         assert one.predicted is not None
         assert one.observed is not None
-        colour, marker = style_of(one.after.provider, [one.after.provider])
-        _mark(axis, one.predicted, row - _APART, _GREY, "o", "none", names[0])
-        _mark(axis, one.observed, row + _APART, colour, marker, colour, names[1])
+        colour, marker = style_of(one.after.provider, providers)
+        cut += _mark(axis, one.predicted, row - _APART, _GREY, "o", "none", _PREDICTED)
+        cut += _mark(axis, one.observed, row + _APART, colour, marker, colour, _observed(one.after.provider))
         if one.bound is not None:
-            axis.plot([100 * one.bound.value], [row], color=INK, marker="|", markersize=9, linestyle="", label=names[2])
+            axis.plot([100 * one.bound.value], [row], color=INK, marker="|", markersize=9, linestyle="", label=_BOUND)
+    return cut
 
 
-def _mark(axis: Axes, estimate: Estimate, row: float, colour: str, marker: str, face: str, label: str) -> None:
+def _mark(axis: Axes, estimate: Estimate, row: float, colour: str, marker: str, face: str, label: str) -> int:
     axis.errorbar(
         100 * estimate.value,
         row,
@@ -96,3 +116,5 @@ def _mark(axis: Axes, estimate: Estimate, row: float, colour: str, marker: str, 
         linestyle="",
         label=label,
     )
+    ends = _ends(estimate)
+    return mark_cut(axis, [(row, ends[0], ends[1])], colour, along="x") if ends else 0

@@ -185,5 +185,11 @@ def _departure(setup: str, rate: float, members: Sequence[Observation]) -> tuple
 
 
 COLLAPSE = Study(
-    name="collapse", summary="a toy network of 2 to 20 layers without norms", plan=_plan, observe=_observe, says=_says, is_long=True
+    name="collapse",
+    summary="a toy network of 2 to 20 layers without norms",
+    plan=_plan,
+    observe=_observe,
+    says=_says,
+    is_long=True,
+    has_steps=True,
 )

@@ -125,5 +125,10 @@ def _says(observations: Sequence[Observation]) -> Findings:
 
 
 CONVERSION = Study(
-    name="conversion", summary="LayerNorm made RMSNorm in a model, before and after fine-tuning", plan=_plan, observe=_observe, says=_says
+    name="conversion",
+    summary="LayerNorm made RMSNorm in a model, before and after fine-tuning",
+    plan=_plan,
+    observe=_observe,
+    says=_says,
+    has_steps=True,
 )

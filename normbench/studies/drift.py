@@ -80,7 +80,7 @@ def _says(observations: Sequence[Observation]) -> Findings:
     published = tuple(Point(layer, float(printed[f"layer_{layer}"])) for layer in range(9))
     lines = (*lines, Line(name="0.3, as published", points=published, is_published=True))
     sentences.append(
-        "The published list for entries of 0.3 falls by 0.3 a layer: it fits entries of 0.3/sqrt(d), and its zeros are "
+        "The published list for entries of 0.3 falls to 0.3 times with each layer: it fits entries of 0.3/sqrt(d), and its zeros are "
         "rounding to two decimals."
     )
     return Findings(

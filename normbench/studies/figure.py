@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from itertools import pairwise
+from math import isfinite, log10
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from ..report import canvas
+from ..report.reach import log_ticks
 from .findings import Panel, Point
 
-__all__ = ["draw"]
+__all__ = ["draw", "make_figure"]
 
 # Okabe and Ito's palette, told apart with every common kind of colour blindness; markers tell apart in grey too.
 _STYLES = (
@@ -25,15 +30,24 @@ _STYLES = (
 )
 _PUBLISHED = "#777777"
 _PANEL_INCH, _HEAD_INCH = 3.1, 0.4
+_CLOSEST = 0.07
+"""How far apart what was measured stands, in parts of an axis, for each to have a tick of its own."""
+_FEW_DECADES = 2.0
+"""Up to so many decades an axis has other ticks than powers of ten."""
 
 
 def draw(title: str, panels: Sequence[Panel]) -> bytes:
     """Return a PNG of 1200 pixels' width with the panels, two in a row."""
+    return canvas.png(make_figure(title, panels))
+
+
+def make_figure(title: str, panels: Sequence[Panel]) -> Figure:
+    """Return what `draw` makes a PNG of."""
     figure, axes = canvas.panels(len(panels), 2, _PANEL_INCH, _HEAD_INCH, are_alike=False)
     for axis, panel in zip(axes, panels, strict=True):
         _panel(axis, panel)
     figure.suptitle(title, fontsize=10, color=canvas.INK)
-    return canvas.png(figure)
+    return figure
 
 
 def _panel(axis: Axes, panel: Panel) -> None:
@@ -50,7 +64,27 @@ def _panel(axis: Axes, panel: Panel) -> None:
         style = "" if one.is_published else "-" if number < len(_STYLES) else "--"
         _line(axis, points, label, colour, marker, style)
     canvas.label_panel(axis, panel.title, panel.x, panel.y)
+    if panel.log_x:
+        _log_ticks(axis.xaxis, [point.x for one in panel.lines for point in one.points if _has_place(point, panel)])
+    if panel.log_y:
+        _log_ticks(axis.yaxis, [])
     axis.legend(fontsize=6, frameon=False, ncols=1 + len(panel.lines) // 8)
+
+
+def _log_ticks(axis: Axis, measured: Sequence[float]) -> None:
+    """Put ticks where something was measured if that is far enough apart, else where numbers are round; none has a label between."""
+    low, high = axis.get_view_interval()
+    span = log10(high / low)
+    places = sorted(set(measured))
+    gaps = [log10(after / before) / span for before, after in pairwise(places)]
+    if places and min(gaps, default=1.0) >= _CLOSEST:
+        ticks = places
+    elif span <= _FEW_DECADES:
+        ticks = log_ticks(low, high)
+    else:
+        axis.set_minor_formatter(NullFormatter())
+        return
+    canvas.label_axis(axis, ticks, [f"{tick:g}" for tick in ticks])
 
 
 def _has_place(point: Point, panel: Panel) -> bool:

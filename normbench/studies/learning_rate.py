@@ -165,5 +165,11 @@ def _says(observations: Sequence[Observation]) -> Findings:
 
 
 LEARNING_RATE = Study(
-    name="learning-rate", summary="safe learning rates of Pre-LN and Post-LN", plan=_plan, observe=_observe, says=_says, is_long=True
+    name="learning-rate",
+    summary="safe learning rates of Pre-LN and Post-LN",
+    plan=_plan,
+    observe=_observe,
+    says=_says,
+    is_long=True,
+    has_steps=True,
 )

@@ -102,5 +102,11 @@ def _says(observations: Sequence[Observation]) -> Findings:
 
 
 VARIANTS = Study(
-    name="variants", summary="QK-Norm, DeepNorm and Sandwich at 30 and 100 layers", plan=_plan, observe=_observe, says=_says, is_long=True
+    name="variants",
+    summary="QK-Norm, DeepNorm and Sandwich at 30 and 100 layers",
+    plan=_plan,
+    observe=_observe,
+    says=_says,
+    is_long=True,
+    has_steps=True,
 )

@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 
 from ..case import Norm
 from ..report.canvas import INK, label_axis, label_panel, panels, png, size_ticks, style_of
+from ..report.reach import ARROWS, limits, mark_cut
+from ..stats import Interval
 from .entry import Verdict
 from .summary import ArmSummary, CompanySummary
 
@@ -16,7 +18,6 @@ __all__ = ["draw"]
 _LINE_STYLES = {Norm.LAYER_NORM: "-"}
 """Colour and marker tell providers apart, dashes the norm."""
 _MOST_TICKS = 9
-_HEADROOM = 1.3
 _PANEL_INCH, _HEAD_INCH = 3.1, 0.4
 
 
@@ -43,23 +44,33 @@ def _panel(axis: Axes, company: CompanySummary, providers: Sequence[str]) -> Non
     batches = [point.batch for one in company.arms for point in one.points]
     ticks = size_ticks(batches, _MOST_TICKS)
     label_axis(axis.xaxis, ticks, [f"{tick:.0f}" for tick in ticks])
+    rates = [rate for one in company.arms for _, rate in _fitting(one)]
     # The interval of three processes can be wider than all that was measured.
-    highest = max(point.tokens_per_s.estimate for one in company.arms for point in one.points if point.verdict is Verdict.FITS)
-    axis.set_ylim(0, _HEADROOM * highest)
-    label_panel(axis, company.title, "batch (cross: out of memory)", "tokens/s")
+    highs = (rate.high for rate in rates if rate.high is not None)
+    axis.set_ylim(0, limits([0.0, *(rate.estimate for rate in rates)], highs, least=1.0)[1])
+    cut = sum(mark_cut(axis, _intervals(one), style_of(one.arm.provider, providers)[0]) for one in company.arms)
+    label_panel(axis, company.title, f"batch (cross: out of memory{f'; {ARROWS}' if cut else ''})", "tokens/s")
     axis.legend(fontsize=6, frameon=False, handlelength=4)
 
 
+def _fitting(one: ArmSummary) -> list[tuple[int, Interval]]:
+    """Return the batches of an arm that fit, each with its tokens per second."""
+    return [(point.batch, point.tokens_per_s) for point in one.points if point.verdict is Verdict.FITS]
+
+
+def _intervals(one: ArmSummary) -> list[tuple[int, float, float]]:
+    return [(batch, rate.low, rate.high) for batch, rate in _fitting(one) if rate.low is not None and rate.high is not None]
+
+
 def _arm(axis: Axes, one: ArmSummary, providers: Sequence[str]) -> None:
-    fitting = [(point.batch, point.tokens_per_s) for point in one.points if point.verdict is Verdict.FITS]
+    fitting = _fitting(one)
     if not fitting:
         return
     colour, marker = style_of(one.arm.provider, providers)
     style = _LINE_STYLES.get(one.arm.case.norm, "--")
     batches, rates = [batch for batch, _ in fitting], [rate.estimate for _, rate in fitting]
     axis.plot(batches, rates, color=colour, marker=marker, markersize=4, linestyle=style, linewidth=1.2, label=one.arm.name)
-    sure = [(batch, rate.low, rate.high) for batch, rate in fitting if rate.low is not None and rate.high is not None]
-    if sure:
+    if sure := _intervals(one):
         at, low, high = zip(*sure, strict=True)
         axis.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
     if (unfit := one.smallest_failed) is not None:

@@ -13,7 +13,7 @@ from ..measure.plan import Plan
 from ..measure.threads import validate_threads
 from ..models.networks import network
 from ..throughput_case import Mode, ThroughputCase
-from ..workloads.throughput import refuse_case
+from ..workloads.throughput import refuse_case, token_size
 from .search import RESOLUTION, Search
 
 __all__ = ["Arm", "Question", "make_cases", "title_of"]
@@ -117,12 +117,13 @@ def make_cases(
     cases = []
     for name, dtype, mode, norm in product(networks, dtypes, modes, norms):
         is_trained = mode == Mode.TRAIN
+        size = token_size(network(name), preset)
         case = ThroughputCase.make(
             name,
             preset,
             norm,
             mode,
-            (start, *((tokens,) if tokens is not None else network(name).size(preset)[1:])),
+            (start, size[1] if tokens is None else tokens),
             dtype,
             accumulation=accumulation if is_trained else 1,
             autocast=autocast,

@@ -25,8 +25,8 @@ def verdict(provider="eager", status=Status.OK, *, case="op/rms_norm/forward/4x8
     )
 
 
-def rows(*verdicts):
-    console = Console(width=200)
+def rows(*verdicts, width=200):
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(tables(verdicts))
     return [" ".join(line.split()) for line in capture.get().splitlines()]
@@ -85,3 +85,10 @@ def test_a_failure_is_a_line_with_who_what_and_why():
         "wrong aten op/rms_norm/forward/4x8/float32 large_mean: dx is off",
         "error mine op/rms_norm/forward/4x8/float32: SIGSEGV",
     ]
+
+
+def test_no_figure_and_no_case_is_cut_in_a_narrow_terminal():
+    worst = "op/rms_norm/forward_backward/8192x4096/bfloat16/w-float32"
+    lines = rows(verdict(case=worst), width=80)
+    assert any(worst in line for line in lines)
+    assert any("1.5 6e-08" in line for line in lines)

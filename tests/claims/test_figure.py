@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from normbench.claims.evaluators import Evaluation
-from normbench.claims.figure import comparisons, draw
-from normbench.claims.verdict import Measured, Value, judge
+from normbench.claims.figure import STYLES, comparisons, draw
+from normbench.claims.verdict import Measured, Value, Verdict, judge
 
 from .handmade import claim, measured
 
@@ -41,3 +41,9 @@ def test_picture_holds_savings_and_ratios():
         evaluation(far, Measured(values={"time": Value(estimate=1e9)}, where="here")),
     ]
     assert draw(found)[:4] == b"\x89PNG"
+
+
+def test_every_verdict_has_a_colour_and_a_marker_of_its_own():
+    assert set(STYLES) == set(Verdict)
+    colours, markers = zip(*STYLES.values(), strict=True)
+    assert len(set(colours)) == len(set(markers)) == len(Verdict)

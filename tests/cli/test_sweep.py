@@ -33,6 +33,10 @@ def invoked(*arguments):
         (("--start", 8, "--most", 4), "most 4 is below start 8"),
         (("--resolution", 1), "resolution 1 is no share"),
         (("--threads", 0), "threads 0 is less than 1"),
+        (("--network", "cnn", "--mode", "decode"), "network 'cnn' takes no tokens"),
+        (("--network", "cnn", "--tokens", 8), "network 'cnn' takes no tokens"),
+        (("--mode", "decode", "--accumulation", 4), "accumulation 4 means nothing here: mode 'decode' trains nothing"),
+        (("--mode", "prefill,decode", "--checkpointing"), "checkpointing means nothing here: mode 'prefill,decode' trains nothing"),
     ],
 )
 def test_words_that_cannot_work_are_refused_before_a_folder_is_made(arguments, why, tmp_path):

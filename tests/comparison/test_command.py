@@ -129,9 +129,16 @@ def test_what_is_studied_is_compared_and_said(compare, runs):
 
 
 def test_markdown_that_cannot_be_written_is_said(compare, runs):
-    code, _, err = compare(runs["before"], runs["same"], "--markdown", "/proc/none/out.md")
+    code, out, err = compare(runs["before"], runs["same"], "--markdown", "/proc/none/out.md")
+    assert (code, out) == (2, "")
+    assert "--markdown: folder '/proc/none' of 'out.md' does not exist" in err
+
+
+def test_what_was_found_is_shown_before_a_markdown_that_fails(compare, runs):
+    code, out, err = compare(runs["before"], runs["same"], "--markdown", "/dev/full")
     assert code == 1
-    assert "cannot write /proc/none/out.md" in err
+    assert "in 12 of 12 rows" in out
+    assert "cannot write /dev/full" in err
 
 
 def test_more_rows_than_a_screen_holds_are_counted(compare, runs, monkeypatch):

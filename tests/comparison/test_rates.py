@@ -90,13 +90,14 @@ def test_the_exit_code_follows_the_metrics_direction():
 
 def test_the_table_shows_tokens_per_second_and_which_way_is_slower():
     found = compared(served(sides.A), served(sides.B, compile=1.6))
-    assert columns(found) == ("row", "A", "tokens/s, B / A", "tokens/s over no_norm, B / A", "verdict", "smallest change found")
+    assert columns(found) == ("row", "A", "tokens/s, B / A", "tokens/s over no_norm, B / A", "verdict", "smallest change found, in time")
     first = rows(found)[0]
     assert first[1].endswith(" tokens/s")
     assert first[2].startswith("0.6")
     text = "\n".join(lines_below(found))
     assert "Below 1 is slower: fewer tokens/s." in text
     assert "Above 1" not in text
+    assert "percent are of the time that a rate stands for: 100 % slower is half of it" in text
     # A network has one control, and of that nothing is over it.
     assert "where the tokens/s tells it: no second control says how far the tokens/s over no_norm moves by itself" in text
     assert all(len(line.split(" | ")) == 6 for line in markdown(found).splitlines() if line.startswith("| throughput"))

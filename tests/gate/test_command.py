@@ -76,6 +76,7 @@ def test_a_provider_that_head_lacks_exits_with_4(normbench, repository):
         (["--base", "main", "--budget", "0"], "--budget '0' is not a time"),
         (["--base", "main", "--cases", "no-such-grid"], "grid 'no-such-grid' is unknown"),
         (["--base", "main", "--threads", "0"], "threads"),
+        (["--base", "main", "--markdown", "."], "--markdown '.' is a folder: give the name of a file"),
         (["--base-provider", "aten"], "go together"),
         (["--base-provider", "aten", "--head-provider", "aten"], "nothing to compare"),
         (["--base", "main", "--provider", "no_such"], "no_such"),

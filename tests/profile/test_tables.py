@@ -11,8 +11,8 @@ from normbench.report.units import DASH, number
 from normbench.traffic import bytes_moved
 
 
-def shown(profile):
-    console = Console(width=200)
+def shown(profile, width=200):
+    console = Console(width=width)
     with console.capture() as captured:
         console.print(profile_tables(profile, "made up"))
     return captured.get().splitlines()
@@ -68,3 +68,9 @@ def test_norms_have_a_table_with_shapes_bytes_and_bandwidth():
     row = next(line.split() for line in lines if line.startswith("norm ") and "1024x1024" in line)
     gbps = number(bytes_moved(Case.make("layer_norm", "forward_backward", (1024, 1024), "float32")) / 2.6e-3 / 1e9)
     assert row == ["norm", "layer_norm", "1024x1024", "float32", "1", "1.00", "1.60", "26", "%", "20.0", "MiB", gbps]
+
+
+def test_a_narrow_terminal_has_a_block_for_each_module():
+    lines = [line.rstrip() for line in shown(profile_of(training_step(), plain_s=100), width=40)]
+    start = lines.index("feed-forward")
+    assert lines[start + 1 : start + 5] == ["calls       1", "forward s   20.0", "backward s  35.0", "share       55 %"]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 import synthetic
 
@@ -93,7 +94,32 @@ def test_map_cells_hold_figures_or_the_status():
 
 def test_lines_say_what_is_not_shown():
     records = [*synthetic.group(CASE), synthetic.record(CASE, "triton", status=Status.UNSUPPORTED, reason="no GPU")]
-    assert "not shown: triton (unsupported)" in texts(time_figure(page(records)))
+    figure = time_figure(page(records))
+    assert "not shown: triton (unsupported)" in texts(figure)
+    figure.canvas.draw()
+    (note,) = (text for axis in figure.axes for text in axis.texts)
+    (axis,) = figure.axes
+    assert not note.get_window_extent().overlaps(axis.get_window_extent()), "in the panel it would lie on lines"
+    assert not note.get_window_extent().overlaps(axis.title.get_window_extent())
+
+
+@pytest.mark.parametrize("draw", [time_figure, bandwidth_figure])
+def test_panels_hold_whole_intervals(draw):
+    noisy = [synthetic.record(CASE, name, measurement=synthetic.measurement(1e-3, processes=3, noise=1.0)) for name in ("aten", "compile")]
+    figure = draw(page(noisy))
+    (axis,) = figure.axes
+    low, high = axis.get_ylim()
+    ends = [y for container in axis.containers for segment in container.lines[2][0].get_segments() for _, y in segment]
+    assert len(ends) == 4
+    assert low < min(ends) < max(ends) < high
+    assert "arrow" not in axis.get_xlabel()
+
+
+def test_an_interval_of_decades_ends_in_an_arrow():
+    unsure = msgspec.structs.replace(synthetic.constant(1e-3), blocks=tuple(synthetic.constant(time).blocks[0] for time in (1e-4, 1e-2)))
+    (axis,) = time_figure(page([synthetic.record(CASE, "aten", measurement=unsure)])).axes
+    assert axis.get_xlabel() == "size of x (arrow: the interval goes on)"
+    assert [line.get_marker() for line in axis.lines if line.get_linestyle() == "None" and not line.get_clip_on()] == ["v", "^"]
 
 
 def test_pages_have_names_of_their_own():

@@ -150,6 +150,18 @@ def test_the_figure_has_a_panel_per_change_and_pass_and_a_row_per_network():
     assert savings_figure([]) is None
 
 
+def test_savings_name_the_mark_of_each_provider_and_hold_whole_intervals():
+    found = [one for one in attribute(derive_results(records(noise=0.05))) if one.is_of_norm]
+    figure = savings_figure(found)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["bound: norms of no cost", "predicted from the norms alone", "observed, aten", "observed, eager"]
+    low, high = figure.axes[0].get_xlim()
+    for one in found:
+        assert low < 100 * (one.observed.value - one.observed.half)
+        assert high > 100 * (one.observed.value + one.observed.half)
+
+
 def one_change(after_s=0.92e-3, **changes):
     given = records(times={("layer_norm", "aten"): 1e-3, ("rms_norm", "aten"): after_s})
     given[1] = synthetic.record(

@@ -44,6 +44,15 @@ def test_points_of_one_batch_stand_apart_and_at_their_rates():
     assert all(0.85 < line.get_ydata()[0] * 10e-3 < 1.6 for line in lines), "one token in about 10 ms"
 
 
+def test_panels_hold_the_whole_interval_of_every_rate():
+    records = [record for batch in (1, 4) for record in throughput_runs.group("decode", size=(batch, 64))]
+    (axis,) = batch_figure(companies(records)).axes
+    low, high = axis.get_ylim()
+    rates = [one.rate for one in derive_results(records) if one.rate is not None]
+    assert low < min(rate.low for rate in rates) < max(rate.high for rate in rates) < high
+    assert axis.get_xlabel() == "batch"
+
+
 def test_a_batch_that_an_arm_has_no_rate_at_has_no_point_and_the_others_stay():
     records = [record for batch in (1, 4) for record in throughput_runs.group(size=(batch, 64))]
     records[0] = msgspec.structs.replace(records[0], status=Status.OOM, reason="no memory left", measurement=None)

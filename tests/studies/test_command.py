@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from normbench.cli import app
-from normbench.errors import UsageError
+from normbench.errors import NormbenchError, UsageError
 
 
 def invoked(*arguments):
@@ -43,6 +43,51 @@ def test_unknown_study_and_impossible_scale_are_refused():
         invoked("no-such")
     with pytest.raises(UsageError, match="seeds 0 is none"):
         invoked("drift", "--seeds", 0)
+
+
+@pytest.mark.parametrize("name", ["", ",", " "])
+def test_no_name_is_no_study(name):
+    with pytest.raises(UsageError, match="names none: `normbench study list` lists them"):
+        invoked(name)
+
+
+def test_a_study_named_twice_is_run_once(tmp_path):
+    assert len(json.loads(invoked("drift,,drift", "--seeds", 1, "--out", tmp_path, "--json").stdout)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("accounting", "--steps", 10), "steps 10 means nothing here: there is no training in accounting"),
+        (("drift,statistics", "--steps", 10), "there is no training in drift, statistics"),
+        (("accounting", "--seeds", 2), "seeds 2 means nothing here: nothing is random in accounting"),
+        (("drift", "--steps", -1), "steps -1 is none"),
+        (("drift", "--jobs", 0), "jobs 0 is none: give at least 1"),
+        (("drift", "--jobs", -2), "jobs -2 is none: give at least 1"),
+    ],
+)
+def test_what_means_nothing_to_a_study_is_refused(arguments, why, tmp_path):
+    with pytest.raises(UsageError, match=why):
+        invoked(*arguments, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_that_is_there_is_refused_before_another_is_run(tmp_path):
+    invoked("drift", "--seeds", 1, "--out", tmp_path)
+    with pytest.raises(UsageError, match="drift holds a study"):
+        invoked("statistics,drift", "--out", tmp_path)
+    assert not (tmp_path / "statistics").exists()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_findings_are_shown_although_the_page_cannot_be_written(form, tmp_path, monkeypatch):
+    def write_page(*_, **__):
+        raise NormbenchError("no space left")
+
+    monkeypatch.setattr("normbench.studies.page.write_page", write_page)
+    done = CliRunner().invoke(app, ["study", "drift", "--seeds", "1", "--out", str(tmp_path), *form])
+    assert isinstance(done.exception, NormbenchError)
+    assert json.loads(done.stdout)[0]["page"] is None if form else "Token norm by layer" in done.stdout
 
 
 def test_long_study_runs_in_processes_of_its_own_from_the_command_line(normbench, tmp_path):

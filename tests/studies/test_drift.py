@@ -37,4 +37,6 @@ def test_norm_pins_every_layer_to_sqrt_d(found, norm):
 def test_findings_have_the_published_row():
     says = DRIFT.says(observed(DRIFT, Scale(seeds=2)))
     assert any(row[0] == "0.3, as published" for row in says.tables[0].rows)
+    # 8.0, 2.45, 0.77, 0.25: each layer leaves 0.3 of the one before.
+    assert any("falls to 0.3 times with each layer" in sentence for sentence in says.sentences)
     assert {len(row) for row in says.tables[0].rows} == {len(says.tables[0].columns)}

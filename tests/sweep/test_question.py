@@ -38,7 +38,7 @@ def test_options_of_training_are_for_training():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"networks": ["vit"]}, "is not batch x tokens"),
+        ({"networks": ["vit"]}, "network 'vit' takes no tokens"),
         ({"networks": ["bert"], "modes": ["decode"]}, "writes no tokens one after the other"),
         ({"start": 0}, "start 0 is no batch"),
         ({"modes": ["fly"]}, "mode 'fly' is unknown"),
