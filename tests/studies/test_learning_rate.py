@@ -63,7 +63,8 @@ def test_published_rates_have_seeds_that_make_an_interval_and_all_have_as_many_a
         return {one.seed for one in trials}
 
     assert seeds(Scale(), warmup=0, rate=1e-3, depth=30) == {0, 1, 2}
-    assert seeds(Scale(), warmup=0, rate=1e-1) == seeds(Scale(), warmup=1000) == {0}
+    assert seeds(Scale(), warmup=1000, rate=1e-3, depth=12, scheme="post") == {0, 1, 2}
+    assert seeds(Scale(), warmup=0, rate=1e-1) == seeds(Scale(), warmup=1000, depth=30) == {0}
     assert seeds(Scale(seeds=2), warmup=1000) == {0, 1}
 
 

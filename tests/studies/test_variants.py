@@ -35,6 +35,14 @@ def test_plan_has_every_variant_at_both_depths():
     assert {(one.setting["depth"], one.setting["variant"]) for one in trials} == {(depth, kind) for depth in (30, 100) for kind in KINDS}
 
 
+def test_deepnorm_against_post_ln_at_100_layers_has_seeds_that_make_an_interval():
+    def seeds(**setting):
+        return {one.seed for one in VARIANTS.plan(Scale()).trials if setting.items() <= one.setting.items()}
+
+    assert seeds(depth=30) == seeds(depth=100, rate=1e-3, variant="post") == seeds(depth=100, rate=1e-3, variant="deep_norm") == {0, 1, 2}
+    assert seeds(depth=100, variant="pre") == seeds(depth=100, rate=1e-2) == {0}
+
+
 def test_findings_say_at_which_rates_each_trains():
     found = [VARIANTS.observe(one, {"steps": 1}) for one in VARIANTS.plan(Scale(quick=True)).trials]
     says = VARIANTS.says(found)
