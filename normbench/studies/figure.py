@@ -32,6 +32,8 @@ _PUBLISHED = "#777777"
 _PANEL_INCH, _HEAD_INCH = 3.1, 0.4
 _CLOSEST = 0.07
 """How far apart what was measured stands, in parts of an axis, for each to have a tick of its own."""
+_PLAIN = (1e-3, 1e5)
+"""Numbers that are shorter as they are than with an exponent."""
 _FEW_DECADES = 2.0
 """Up to so many decades an axis has other ticks than powers of ten."""
 
@@ -84,7 +86,12 @@ def _log_ticks(axis: Axis, measured: Sequence[float]) -> None:
     else:
         axis.set_minor_formatter(NullFormatter())
         return
-    canvas.label_axis(axis, ticks, [f"{tick:g}" for tick in ticks])
+    canvas.label_axis(axis, ticks, [_short(tick) for tick in ticks])
+
+
+def _short(tick: float) -> str:
+    """Return a number in few characters, e.g. `3e-4` for 0.0003: labels of neighbours must not meet."""
+    return f"{tick:g}" if _PLAIN[0] <= tick < _PLAIN[1] else f"{tick:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def _has_place(point: Point, panel: Panel) -> bool:
