@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from normbench.cli import app
 from normbench.errors import NormbenchError, UsageError
+from normbench.studies.learning_rate import LEARNING_RATE
+from normbench.studies.study import Scale
 
 
 def invoked(*arguments):
