@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DEFAULTS", "HELP", "Choices", "fields", "option_name", "split"]
+__all__ = ["DEFAULTS", "HELP", "OF_CASES", "Choices", "fields", "option_name", "split"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,12 @@ class Choices:
 
 
 DEFAULTS = Choices()
+
+OF_CASES = (
+    *("grid", "network", "preset", "norm", "pass_", "mode", "batch", "tokens"),
+    *("accumulation", "autocast", "checkpointing", "dtype", "weight_dtype"),
+)
+"""What makes cases, whatever the tier; ids of cases say it themselves."""
 
 HELP: Mapping[str, str] = {
     "tier": "op: one call of one norm. model: one pass of a whole network. throughput: tokens per second of training and serving.",

@@ -9,7 +9,45 @@ from pathlib import Path
 
 from .errors import NormbenchError
 
-__all__ = ["explained", "make_directory", "write_all", "write_atomically"]
+__all__ = ["AppendedFile", "explained", "make_directory", "write_all", "write_atomically"]
+
+
+class AppendedFile:
+    """Append to a file; what was appended is on the disk when `append` returns.
+
+    An append that fails leaves the file as it was. A file that is taken away meanwhile, or replaced by an older copy of itself as `git
+    checkout` does, is put back whole. Makes the file where it is not there. Raises OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = self._open()
+
+    def append(self, data: bytes) -> None:
+        """Write all of the data, or none."""
+        if not os.fstat(self._fd).st_nlink:
+            self._put_back()
+        size = os.fstat(self._fd).st_size
+        try:
+            write_all(self._fd, data)
+            os.fsync(self._fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, size)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def _put_back(self) -> None:
+        """Write what the file held under its name again."""
+        write_atomically(self.path, os.pread(self._fd, os.fstat(self._fd).st_size, 0))
+        gone, self._fd = self._fd, self._open()
+        os.close(gone)
 
 
 def write_all(fd: int, data: bytes) -> None:

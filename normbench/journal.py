@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from .errors import NormbenchError, UsageError
-from .files import explained, write_all, write_atomically
+from .files import AppendedFile, explained, write_atomically
 
 __all__ = ["Journal", "JournalKind"]
 
@@ -94,20 +93,19 @@ class Journal(Generic[_H, _E]):
         self.path = path
         self.header = header
         self.entries = list(entries)
-        self._fd = os.open(lines, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = AppendedFile(lines)
 
     def append(self, entry: _E) -> None:
         """Add an entry; it is on the disk when this returns. Raises NormbenchError where it cannot be written."""
         with explained(f"cannot write to {self.path}"):
-            write_all(self._fd, _line(entry))
-            os.fsync(self._fd)
+            self._file.append(_line(entry))
         self.entries.append(entry)
 
     def __enter__(self) -> Journal[_H, _E]:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        os.close(self._fd)
+        self._file.close()
 
 
 def _line(entry: msgspec.Struct) -> bytes:

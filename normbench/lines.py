@@ -1,17 +1,15 @@
-"""The file of a run's records, line by line: read whole or as a stream, mended after a crash, appended to and flushed to the disk."""
+"""The file of a run's records, line by line: read whole or as a stream, and mended after a crash."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import NormbenchError
-from .files import explained, write_all, write_atomically
+from .files import explained, write_atomically
 from .record import decode_record
 
-__all__ = ["RECORDS", "append_lines", "mend", "read_lines", "stream_lines"]
+__all__ = ["RECORDS", "mend", "read_lines", "stream_lines"]
 
 RECORDS = "records.jsonl"
 """Name of a run's file of records, one line each."""
@@ -49,18 +47,6 @@ def mend(path: Path) -> None:
     if data and not data.endswith(b"\n"):
         lines, _ = read_lines(path)
         write_atomically(path, b"".join(line + b"\n" for line in lines))
-
-
-def append_lines(fd: int, data: bytes) -> None:
-    """Write whole lines and wait until they are on the disk; where that fails, raise OSError and leave what was written before."""
-    size = os.fstat(fd).st_size
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(fd, size)
-        raise
 
 
 def _is_record(line: bytes, path: Path) -> bool:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TypeVar
 
 from .case import Case, Tier, member
-from .choices import DEFAULTS, Choices, option_name, split
+from .choices import DEFAULTS, OF_CASES, Choices, option_name, split
 from .distributed.global_batch import split_global_batch
 from .errors import UsageError
 from .grids import expand
@@ -69,11 +69,6 @@ _FOREIGN_WORDS = {
     Tier.THROUGHPUT: ("grid", "weight_dtype", "pass_"),
 }
 """What says nothing of a tier's cases."""
-_OF_CASES = (
-    *("grid", "network", "preset", "norm", "pass_", "mode", "batch", "tokens"),
-    *("accumulation", "autocast", "checkpointing", "dtype", "weight_dtype"),
-)
-"""What makes cases, whatever the tier; ids of cases say it themselves."""
 
 
 def _refuse_idle_words(choices: Choices) -> None:
@@ -97,7 +92,7 @@ def refuse_training_words(modes: Sequence[str], *, accumulation: int, checkpoint
 
 def _refuse_words_beside_ids(choices: Choices) -> None:
     """Raise UsageError for words that make cases where ids say all of them."""
-    for name in _OF_CASES:
+    for name in OF_CASES:
         if (value := getattr(choices, name)) != getattr(DEFAULTS, name):
             raise UsageError(f"{_typed(name, value)} means nothing beside case: the ids say it all; leave one of the two out")
 

@@ -7,7 +7,6 @@ A crash at any moment loses at most the record being written: every line is flus
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,8 +17,8 @@ from typing import Any
 import msgspec
 
 from .errors import NormbenchError
-from .files import explained, make_directory, write_atomically
-from .lines import RECORDS, append_lines, mend
+from .files import AppendedFile, explained, make_directory, write_atomically
+from .lines import RECORDS, mend
 from .record import Record, Role, encode_record
 from .stored_run import DEFAULT_ROOT, INFO, LATEST, Machine, RunInfo, RunStatus, put, read_run
 
@@ -42,7 +41,7 @@ class RunWriter:
         self._finished = False
         with explained(f"cannot write the run {path}"):
             self._write_info()
-            self._fd: int | None = os.open(path / RECORDS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self._file: AppendedFile | None = AppendedFile(path / RECORDS)
             write_atomically(path.parent / LATEST, f"{path.name}\n".encode())
 
     @classmethod
@@ -102,11 +101,11 @@ class RunWriter:
 
     def append_lines(self, records: Sequence[tuple[Record, bytes]]) -> None:
         """Add records as the lines they were read from, so that what a newer normbench added to them stays; see `append`."""
-        if self._fd is None:
+        if self._file is None:
             raise NormbenchError(f"run {self.info.id} is finished; resume it to add records")
         lines = b"".join(line + b"\n" for _, line in records)
         try:
-            append_lines(self._fd, lines)
+            self._file.append(lines)
         except OSError as error:
             raise NormbenchError(
                 f"cannot write {', '.join(record.key for record, _ in records)} to {self.path / RECORDS}: {error.strerror}; the "
@@ -141,9 +140,9 @@ class RunWriter:
 
     def close(self) -> None:
         """Close the file of records; the run keeps the status that it has on disk."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def __enter__(self) -> RunWriter:
         return self

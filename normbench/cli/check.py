@@ -11,6 +11,7 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
+from .options import Pass
 from .show import EXIT_FAILED, AsJson, console, print_json
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def check(
     grid: Annotated[str, typer.Option(help=HELP["grid"])] = "edges",
     case: Annotated[str, typer.Option(help="Case ids instead of grid, norm, pass and dtype.")] = "",
     norm: Annotated[str, typer.Option(help=f"{HELP['norm']} rms_norm in all weight conventions.")] = ALL,
-    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = "forward,forward_backward",
+    pass_: Pass = "forward,forward_backward",
     dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16, float16.")] = ALL,
     values: Annotated[str, typer.Option(help="What the tensors hold: normal, large_mean, huge, zero_rows, nan …")] = ALL,
     layout: Annotated[str, typer.Option(help="How they lie in memory: contiguous, sliced, transposed, dy_expanded …")] = ALL,

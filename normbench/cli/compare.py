@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..choices import DEFAULTS
-from .paths import require_file_place
+from .paths import require_file_place, write_file
 from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def compare(
     from ..choices import split
     from ..comparison.outcome import compare_runs, to_json
     from ..comparison.table import markdown as as_markdown
-    from ..files import explained
     from ..gate.words import share
     from ..stored_run import read_run
 
@@ -47,8 +46,7 @@ def compare(
     else:
         _show(found)
     if markdown is not None:
-        with explained(f"cannot write {markdown}"):
-            markdown.write_text(as_markdown(found))
+        write_file(markdown, as_markdown(found).encode())
     if found.exit_code:
         raise typer.Exit(int(found.exit_code))
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import HELP
 from ..errors import UsageError
-from .paths import require_file_place
+from .options import Device, Dtype, ErrorRate, Margin, Norm, Pass, Seed, Threads
+from .paths import require_file_place, write_file
 from .show import AsJson, console, table_of
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ def gate(
     provider: Annotated[str, typer.Option(help="Whose code is gated: names, files or modules of both trees.")] = "eager,aten,compile",
     base_provider: Annotated[str, typer.Option(help="On one tree: the provider that --head-provider is compared with.")] = "",
     head_provider: Annotated[str, typer.Option(help="On one tree: the provider to be judged.")] = "",
-    norm: Annotated[str, typer.Option(help=HELP["norm"])] = "layer_norm,rms_norm",
-    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = "forward",
-    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = "float32",
-    device: Annotated[str, typer.Option(help=HELP["device"])] = "cpu",
-    threads: Annotated[int, typer.Option(help=HELP["threads"])] = 1,
-    margin: Annotated[str, typer.Option(help="A case is slower only beyond this share.")] = "2%",
-    error_rate: Annotated[str, typer.Option(help="Probability that a run of unchanged code is red, all cases together.")] = "1%",
+    norm: Norm = "layer_norm,rms_norm",
+    pass_: Pass = "forward",
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    threads: Threads = 1,
+    margin: Margin = "2%",
+    error_rate: ErrorRate = "1%",
     budget: Annotated[str, typer.Option(help="Time for the whole run, such as 90s or 5m.")] = "5m",
     instructions: Annotated[bool, typer.Option(help="Also count the instructions of a call, as information.")] = False,
     allow_missing: Annotated[str, typer.Option(help="Cases that head may lack, as the table names them.")] = "",
-    seed: Annotated[int, typer.Option(help=HELP["seed"])] = 0,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder that gate runs are kept in.")] = Path(".normbench/gates"),
     markdown: Annotated[Path | None, typer.Option(help="Also write the outcome as Markdown to this file.")] = None,
     as_json: AsJson = False,
@@ -55,7 +55,6 @@ def gate(
         return
     require_file_place("--markdown", markdown)
     from ..choices import split
-    from ..files import explained
     from ..gate.archive import Archive
     from ..gate.conduct import Question, conduct
     from ..gate.instructions import with_instructions
@@ -118,8 +117,7 @@ def gate(
     else:
         _show(outcome, archive.path)
     if markdown is not None:
-        with explained(f"cannot write {markdown}"):
-            markdown.write_text(text)
+        write_file(markdown, text.encode())
     if outcome.exit_code:
         raise typer.Exit(int(outcome.exit_code))
 

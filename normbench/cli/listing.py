@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, HELP, Choices
+from ..choices import DEFAULTS, OF_CASES, Choices
 from ..errors import UsageError
+from .options import with_choices
 from .paths import require_folder_there
 from .show import AsJson, plain, print_json, show_rows
 
@@ -31,23 +32,9 @@ def list_grids(as_json: AsJson = False) -> None:
 
 
 @listing.command("cases")
+@with_choices("tier", *OF_CASES, "nproc", "global_batch")
 def list_cases(
-    tier: Annotated[str, typer.Option(help=HELP["tier"])] = DEFAULTS.tier,
-    grid: Annotated[str, typer.Option(help=HELP["grid"])] = DEFAULTS.grid,
-    network: Annotated[str, typer.Option(help=HELP["network"])] = DEFAULTS.network,
-    preset: Annotated[str, typer.Option(help=HELP["preset"])] = DEFAULTS.preset,
-    norm: Annotated[str, typer.Option(help=HELP["norm"])] = DEFAULTS.norm,
-    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = DEFAULTS.pass_,
-    mode: Annotated[str, typer.Option(help=HELP["mode"])] = DEFAULTS.mode,
-    batch: Annotated[str, typer.Option(help=HELP["batch"])] = DEFAULTS.batch,
-    tokens: Annotated[int | None, typer.Option(help=HELP["tokens"])] = DEFAULTS.tokens,
-    accumulation: Annotated[int, typer.Option(help=HELP["accumulation"])] = DEFAULTS.accumulation,
-    autocast: Annotated[str, typer.Option(help=HELP["autocast"])] = DEFAULTS.autocast,
-    checkpointing: Annotated[bool, typer.Option("--checkpointing", help=HELP["checkpointing"])] = DEFAULTS.checkpointing,
-    nproc: Annotated[int, typer.Option(help=HELP["nproc"])] = DEFAULTS.nproc,
-    global_batch: Annotated[int | None, typer.Option(help=HELP["global_batch"])] = DEFAULTS.global_batch,
-    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = DEFAULTS.dtype,
-    weight_dtype: Annotated[str, typer.Option(help=HELP["weight_dtype"])] = DEFAULTS.weight_dtype,
+    choices: Choices,
     as_json: AsJson = False,
 ) -> None:
     """List the ids of the cases that `normbench run` would measure with the same words, those of the op tier with their traffic."""
@@ -55,26 +42,7 @@ def list_cases(
     from ..selection import select_cases
     from ..traffic import bytes_moved, flops
 
-    cases, _ = select_cases(
-        Choices(
-            tier=tier,
-            grid=grid,
-            network=network,
-            preset=preset,
-            norm=norm,
-            pass_=pass_,
-            mode=mode,
-            batch=batch,
-            tokens=tokens,
-            accumulation=accumulation,
-            autocast=autocast,
-            checkpointing=checkpointing,
-            nproc=nproc,
-            global_batch=global_batch,
-            dtype=dtype,
-            weight_dtype=weight_dtype,
-        )
-    )
+    cases, _ = select_cases(choices)
     if not cases:
         raise UsageError("no case is left: the choices of grid or network, norm, pass or mode and dtype leave none")
     rows: list[dict[str, Any]] = []

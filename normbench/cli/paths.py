@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import NormbenchError, UsageError
+from ..files import explained
 
-__all__ = ["attempted", "require_file_place", "require_folder_place", "require_folder_there"]
+__all__ = ["attempted", "require_file_place", "require_folder_place", "require_folder_there", "write_file"]
 
 
 def require_folder_there(option: str, path: Path | None) -> None:
@@ -39,6 +40,12 @@ def require_file_place(option: str, path: Path | None) -> None:
         raise UsageError(f"{option}: folder {str(path.parent)!r} of {path.name!r} does not exist: make it, or give another file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UsageError(f"{option} {str(path)!r} may not be written to: give another file")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that the user named. Raises NormbenchError where it cannot be written."""
+    with explained(f"cannot write {path}"):
+        path.write_bytes(data)
 
 
 def attempted(write: Callable[[], Path]) -> tuple[Path | None, NormbenchError | None]:

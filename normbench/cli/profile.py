@@ -9,7 +9,8 @@ import typer
 
 from ..choices import HELP
 from ..errors import UsageError
-from .paths import require_file_place
+from .options import Device
+from .paths import require_file_place, write_file
 from .show import AsJson, console, print_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def profile(
     norm: Annotated[str | None, typer.Option(help="Make all norms layer_norm or rms_norm.")] = None,
     pass_: Annotated[str | None, typer.Option("--pass", help="forward, forward_backward (a training step); both when not given.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 when not given; bfloat16, float16.")] = None,
-    device: Annotated[str, typer.Option(help=HELP["device"])] = "cpu",
+    device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(help=HELP["threads"])] = None,
     steps: Annotated[int, typer.Option(help="Steps with the profiler, and as many without it.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of weights and inputs.")] = 0,
@@ -88,12 +89,9 @@ def _title(subject: Subject, threads: int) -> str:
 def _write_plot(path: Path | None, subject: Subject, found: Profile, threads: int) -> None:
     if path is None:
         return
-    from ..files import explained
     from ..profile.figures import share_picture
 
-    picture = share_picture(found, _title(subject, threads))
-    with explained(f"cannot write {path}"):
-        path.write_bytes(picture)
+    write_file(path, share_picture(found, _title(subject, threads)))
 
 
 def _plain(subject: Subject, found: Profile, files: dict[str, Path], threads: int) -> dict[str, Any]:

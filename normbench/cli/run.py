@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, HELP, Choices
+from ..choices import DEFAULTS, Choices, fields
 from ..errors import UsageError
+from .options import with_choices
 from .paths import attempted, require_folder_place
 from .show import EXIT_FAILED, AsJson, console, print_json, table_of
 
@@ -20,39 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["report", "run"]
 
 
+@with_choices(*(name for name, _ in fields()))
 def run(
-    tier: Annotated[str, typer.Option(help=HELP["tier"])] = DEFAULTS.tier,
-    grid: Annotated[str, typer.Option(help=HELP["grid"])] = DEFAULTS.grid,
-    network: Annotated[str, typer.Option(help=HELP["network"])] = DEFAULTS.network,
-    preset: Annotated[str, typer.Option(help=HELP["preset"])] = DEFAULTS.preset,
-    case: Annotated[str, typer.Option(help=HELP["case"])] = DEFAULTS.case,
-    provider: Annotated[str, typer.Option(help=HELP["provider"])] = DEFAULTS.provider,
-    norm: Annotated[str, typer.Option(help=HELP["norm"])] = DEFAULTS.norm,
-    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = DEFAULTS.pass_,
-    mode: Annotated[str, typer.Option(help=HELP["mode"])] = DEFAULTS.mode,
-    batch: Annotated[str, typer.Option(help=HELP["batch"])] = DEFAULTS.batch,
-    tokens: Annotated[int | None, typer.Option(help=HELP["tokens"])] = DEFAULTS.tokens,
-    accumulation: Annotated[int, typer.Option(help=HELP["accumulation"])] = DEFAULTS.accumulation,
-    autocast: Annotated[str, typer.Option(help=HELP["autocast"])] = DEFAULTS.autocast,
-    checkpointing: Annotated[bool, typer.Option("--checkpointing", help=HELP["checkpointing"])] = DEFAULTS.checkpointing,
-    nproc: Annotated[int, typer.Option(help=HELP["nproc"])] = DEFAULTS.nproc,
-    parallel: Annotated[str, typer.Option(help=HELP["parallel"])] = DEFAULTS.parallel,
-    global_batch: Annotated[int | None, typer.Option(help=HELP["global_batch"])] = DEFAULTS.global_batch,
-    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = DEFAULTS.dtype,
-    weight_dtype: Annotated[str, typer.Option(help=HELP["weight_dtype"])] = DEFAULTS.weight_dtype,
-    device: Annotated[str, typer.Option(help=HELP["device"])] = DEFAULTS.device,
-    threads: Annotated[int | None, typer.Option(help=HELP["threads"])] = DEFAULTS.threads,
-    cache: Annotated[str, typer.Option(help=HELP["cache"])] = DEFAULTS.cache,
-    pages: Annotated[str, typer.Option(help=HELP["pages"])] = DEFAULTS.pages,
-    budget: Annotated[float, typer.Option(help=HELP["budget"])] = DEFAULTS.budget,
-    sustain: Annotated[float, typer.Option(help=HELP["sustain"])] = DEFAULTS.sustain,
-    timeout: Annotated[float, typer.Option(help=HELP["timeout"])] = DEFAULTS.timeout,
-    seed: Annotated[int, typer.Option(help=HELP["seed"])] = DEFAULTS.seed,
-    out: Annotated[str, typer.Option(help=HELP["out"])] = DEFAULTS.out,
-    resume: Annotated[str | None, typer.Option(help=HELP["resume"])] = DEFAULTS.resume,
+    choices: Choices,
     shard: Annotated[str, typer.Option(help="Take only part i of n, as in 2/8; `normbench merge` joins the parts.")] = "",
     ray: Annotated[str, typer.Option(help="Measure on the nodes of the Ray cluster at host:port, or auto for this machine's.")] = "",
-    ray_any_version: Annotated[bool, typer.Option(help="Measure on nodes with other versions than here, too.")] = False,
+    ray_any_version: Annotated[
+        bool, typer.Option("--ray-any-version", help="Measure on nodes with other versions than here, too.")
+    ] = False,
     port: Annotated[int | None, typer.Option(help="Port at which several processes meet; a free one when not given.")] = None,
     report_dir: Annotated[Path | None, typer.Option("--report", help="Folder for the report; the run's own folder when not given.")] = None,
     as_json: AsJson = False,
@@ -67,44 +43,17 @@ def run(
     from ..stored_run import read_run
 
     require_folder_place("--report", report_dir)
-    choices = Choices(
-        tier=tier,
-        grid=grid,
-        network=network,
-        preset=preset,
-        case=case,
-        provider=provider,
-        norm=norm,
-        pass_=pass_,
-        mode=mode,
-        batch=batch,
-        tokens=tokens,
-        accumulation=accumulation,
-        autocast=autocast,
-        checkpointing=checkpointing,
-        nproc=nproc,
-        parallel=parallel,
-        global_batch=global_batch,
-        dtype=dtype,
-        weight_dtype=weight_dtype,
-        device=device,
-        threads=threads,
-        cache=cache,
-        pages=pages,
-        budget=budget,
-        sustain=sustain,
-        timeout=timeout,
-        seed=seed,
-        out=out,
-        resume=resume,
-    )
+    if ray_any_version and not ray:
+        raise UsageError("ray-any-version means nothing without ray: give --ray, or leave it out")
     words = ["--shard", shard] * bool(shard) + ["--report", str(report_dir)] * (report_dir is not None) + ["--json"] * as_json
-    if nproc > 1 and gathering.current is None:
-        raise typer.Exit(_start_processes(nproc, choices, words, ray=ray, port=port))
+    if choices.nproc > 1 and gathering.current is None:
+        raise typer.Exit(_start_processes(choices.nproc, choices, words, ray=ray, port=port))
     request = make_request(choices, command=["normbench", *sys.argv[1:]], shard=Shard.parse(shard) if shard else None)
     if request.processes > 1 and gathering.current is None:
         # A run that is gone on with.
         raise typer.Exit(_start_processes(request.processes, choices, words, ray=ray, port=port))
+    if port is not None:
+        raise UsageError(f"port {port} means nothing here: one process meets no other; give nproc, such as 2, or leave it out")
     path, sound = _on_cluster(request, ray, is_any_version=ray_any_version) if ray else _here(request)
     finished = read_run(path)
     report_path, failure = attempted(lambda: write_report(finished, report_dir if report_dir is not None else path / "report"))

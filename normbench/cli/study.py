@@ -48,6 +48,9 @@ def study(
     scale.refuse_idle(chosen)
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs {jobs} is none: give at least 1")
+    if jobs is not None and jobs > 1 and not any(one.is_long for one in chosen):
+        names = ", ".join(one.name for one in chosen)
+        raise UsageError(f"jobs {jobs} means nothing here: no trial of {names} is long, all run in one process; leave it out")
     if not resume:
         for one in chosen:
             JOURNALS.refuse_begun(out / one.name)

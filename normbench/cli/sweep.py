@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, HELP
+from ..choices import DEFAULTS, Choices
+from .options import with_choices
 from .paths import attempted
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, console, print_json, table_of
 
@@ -23,21 +24,18 @@ __all__ = ["sweep"]
 
 _NETWORKS = "gpt2,llama"
 """A network of each norm."""
+_WORDS = (
+    *("preset", "mode", "provider", "dtype", "tokens", "accumulation", "autocast", "checkpointing"),
+    *("device", "threads", "seed"),
+)
+"""What a sweep has in common with a run of the throughput tier, batches apart."""
 
 
+@with_choices(*_WORDS, of_tier="Throughput tier")
 def sweep(
+    choices: Choices,
     network: Annotated[str, typer.Option(help="Networks that take tokens (see `normbench models list`).")] = _NETWORKS,
-    preset: Annotated[str, typer.Option(help=HELP["preset"])] = DEFAULTS.preset,
-    mode: Annotated[str, typer.Option(help=HELP["mode"].partition(": ")[2])] = DEFAULTS.mode,
     norm: Annotated[str, typer.Option(help="layer_norm, rms_norm: all norms of a network are made to be of one kind.")] = DEFAULTS.norm,
-    provider: Annotated[str, typer.Option(help=HELP["provider"])] = DEFAULTS.provider,
-    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = DEFAULTS.dtype,
-    tokens: Annotated[int | None, typer.Option(help=HELP["tokens"].partition(": ")[2])] = DEFAULTS.tokens,
-    accumulation: Annotated[int, typer.Option(help=HELP["accumulation"].partition(": ")[2])] = DEFAULTS.accumulation,
-    autocast: Annotated[str, typer.Option(help=HELP["autocast"].partition(": ")[2])] = DEFAULTS.autocast,
-    checkpointing: Annotated[bool, typer.Option("--checkpointing", help=HELP["checkpointing"].partition(": ")[2])] = DEFAULTS.checkpointing,
-    device: Annotated[str, typer.Option(help=HELP["device"])] = DEFAULTS.device,
-    threads: Annotated[int | None, typer.Option(help=HELP["threads"])] = DEFAULTS.threads,
     start: Annotated[int, typer.Option(help="The batch to begin with.")] = 1,
     most: Annotated[int, typer.Option(help="The largest batch to try.")] = 65536,
     resolution: Annotated[float, typer.Option(help="Share of the largest batch to find it within; 0 is exact.")] = 1 / 16,
@@ -45,7 +43,6 @@ def sweep(
         str, typer.Option(help="What a process may take, such as 2GiB; when empty what is available but for a margin, on cuda all.")
     ] = "",
     budget: Annotated[float, typer.Option(help="Seconds of calls of one provider at one batch, all its processes together.")] = 2.0,
-    seed: Annotated[int, typer.Option(help=HELP["seed"])] = DEFAULTS.seed,
     out: Annotated[Path, typer.Option(help="Folder of the sweep: its entries, page and picture.")] = Path(".normbench/sweep"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with what is there; batches that were tried are not tried again.")
@@ -67,29 +64,30 @@ def sweep(
     from ..sweep.plain import plain_sweep
     from ..sweep.question import Question, make_cases
 
-    refuse_training_words(split(mode), accumulation=accumulation, checkpointing=checkpointing)
+    modes = split(choices.mode)
+    refuse_training_words(modes, accumulation=choices.accumulation, checkpointing=choices.checkpointing)
     question = Question(
         cases=make_cases(
             networks=split(network),
-            preset=preset,
-            modes=split(mode),
+            preset=choices.preset,
+            modes=modes,
             norms=split(norm),
-            dtypes=split(dtype),
+            dtypes=split(choices.dtype),
             start=start,
-            tokens=tokens,
-            accumulation=accumulation,
-            autocast=autocast or None,
-            checkpointing=checkpointing,
+            tokens=choices.tokens,
+            accumulation=choices.accumulation,
+            autocast=choices.autocast or None,
+            checkpointing=choices.checkpointing,
         ),
-        providers=tuple(split(provider)),
-        device=one_device_name(device),
-        threads=available_cores() if threads is None else threads,
+        providers=tuple(split(choices.provider)),
+        device=one_device_name(choices.device),
+        threads=available_cores() if choices.threads is None else choices.threads,
         start=start,
         most=most,
         resolution=resolution,
         budget_s=budget,
         limit_bytes=bytes_of(memory_limit) if memory_limit else None,
-        seed=seed,
+        seed=choices.seed,
     )
     question.validate()
     if not resume:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import HELP
 from ..errors import UsageError
 from .gate import conditions_of, place_of
-from .paths import require_file_place
+from .options import Device, Dtype, ErrorRate, Margin, Norm, Pass, Seed, Threads
+from .paths import require_file_place, write_file
 from .show import EXIT_INTERRUPTED, AsJson, console, table_of
 
 if TYPE_CHECKING:
     from ..gate.conduct import Observer, Question
     from ..gate.outcome import Outcome
+    from ..gate.stored_validation import Subject, Trial, Validation
     from ..gate.trial_report import Findings
-    from ..gate.trials import Subject, Trial, Trials, Validation
+    from ..gate.trials import Trials
 
 __all__ = ["validate"]
 
@@ -42,15 +43,15 @@ def validate(
     inject: Annotated[str, typer.Option(help="Slow-downs in percent, each put into one case of its runs; 0: the same code.")] = "0,5",
     cases: Annotated[str, typer.Option(help="Cases as case-id@provider, or case ids, a grid or shapes by --provider.")] = _DEFAULT_CASES,
     provider: Annotated[str, typer.Option(help="Providers of cases that name none.")] = "eager,aten,compile",
-    norm: Annotated[str, typer.Option(help=HELP["norm"])] = "layer_norm,rms_norm",
-    pass_: Annotated[str, typer.Option("--pass", help=HELP["pass_"])] = "forward",
-    dtype: Annotated[str, typer.Option(help=HELP["dtype"])] = "float32",
-    device: Annotated[str, typer.Option(help=HELP["device"])] = "cpu",
-    threads: Annotated[int, typer.Option(help=HELP["threads"])] = 1,
-    margin: Annotated[str, typer.Option(help="A case is slower only beyond this share.")] = "2%",
-    error_rate: Annotated[str, typer.Option(help="Probability that a run of unchanged code is red, all cases together.")] = "1%",
+    norm: Norm = "layer_norm,rms_norm",
+    pass_: Pass = "forward",
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    threads: Threads = 1,
+    margin: Margin = "2%",
+    error_rate: ErrorRate = "1%",
     budget: Annotated[str, typer.Option(help="Time for each whole run, such as 60s.")] = "60s",
-    seed: Annotated[int, typer.Option(help=HELP["seed"])] = 0,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder that validations are kept in.")] = Path(".normbench/validations"),
     replay: Annotated[str, typer.Option(help="Run nothing: report on folders of earlier validations, merged; commas between them.")] = "",
     markdown: Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file, and a PNG beside it.")] = None,
@@ -59,7 +60,8 @@ def validate(
     """Run the gate many times, on the same code and on code made slower by a known amount, and count what it says."""
     require_file_place("--markdown", markdown)
     from ..choices import split
-    from ..gate.trials import Trials, merged, read_validation
+    from ..gate.stored_validation import merged, read_validation
+    from ..gate.trials import Trials
     from ..gate.words import seconds, share
     from ..measure.threads import validate_threads
 
@@ -94,7 +96,7 @@ def _policy(margin: str, error_rate: str) -> Any:
 
 def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subject, ...]:
     from ..choices import split
-    from ..gate.trials import Subject
+    from ..gate.stored_validation import Subject
     from ..gate.words import cases_of
     from ..registry import Registry
 
@@ -152,11 +154,10 @@ def _run(trials: Trials, out: Path) -> tuple[Path | None, bool]:
 def _report(validation: Validation, markdown: Path | None, as_json: bool) -> None:
     import msgspec
 
-    from ..files import explained
+    from ..gate.stored_validation import peer_samples
     from ..gate.trial_figure import figure
     from ..gate.trial_report import analysed
     from ..gate.trial_report import markdown as as_markdown
-    from ..gate.trials import peer_samples
 
     if not validation.trials:
         raise UsageError(f"{', '.join(map(str, validation.paths))}: no run was finished, there is nothing to report")
@@ -168,9 +169,8 @@ def _report(validation: Validation, markdown: Path | None, as_json: bool) -> Non
     else:
         _show(found, validation)
     if markdown is not None:
-        with explained(f"cannot write {markdown}"):
-            markdown.write_text(as_markdown(found, title="The gate, validated", place=place))
-            markdown.with_suffix(".png").write_bytes(figure(found, place))
+        write_file(markdown, as_markdown(found, title="The gate, validated", place=place).encode())
+        write_file(markdown.with_suffix(".png"), figure(found, place))
 
 
 def _show(found: Findings, validation: Validation) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError
-from ..files import explained, make_directory, write_all, write_atomically
+from ..files import AppendedFile, explained, make_directory, write_atomically
 from .decide import Decision, Supply, decide
 from .outcome import Outcome, to_json
 from .policy import Policy
@@ -28,7 +27,7 @@ class Archive:
         self.path = make_directory("gate run", root, f"{datetime.now(UTC):%Y%m%dT%H%M%S}")
         with explained(f"{self.path} cannot be written"):
             write_atomically(self.path / _ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2))
-            self._blocks = os.open(self.path / _BLOCKS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self._blocks = AppendedFile(self.path / _BLOCKS)
 
     def __enter__(self) -> Archive:
         return self
@@ -37,12 +36,12 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        os.close(self._blocks)
+        self._blocks.close()
 
     def append(self, block: BlockSamples) -> None:
         """Write a block's raw samples as a line of strict JSON."""
         with explained(f"{self.path / _BLOCKS} cannot be written"):
-            write_all(self._blocks, msgspec.json.encode(block) + b"\n")
+            self._blocks.append(msgspec.json.encode(block) + b"\n")
 
     def conclude(self, outcome: Outcome) -> None:
         """Write the outcome."""

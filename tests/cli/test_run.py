@@ -21,6 +21,19 @@ def test_a_file_in_place_of_the_reports_folder_is_refused_before_anything_is_mea
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--port", "29500"], "port 29500 means nothing here: one process meets no other"),
+        (["--ray-any-version"], "ray-any-version means nothing without ray"),
+    ],
+)
+def test_words_about_several_processes_or_nodes_are_refused_where_there_is_one(words, said, tmp_path):
+    with pytest.raises(UsageError, match=said):
+        CliRunner().invoke(app, ["run", *QUICK, "--out", str(tmp_path / "runs"), *words], catch_exceptions=False)
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_what_was_measured_is_shown_although_the_report_cannot_be_written(form, tmp_path, monkeypatch):
     def write_report(*_):

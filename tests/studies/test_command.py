@@ -66,6 +66,7 @@ def test_a_study_named_twice_is_run_once(tmp_path):
         (("drift", "--steps", -1), "steps -1 is none"),
         (("drift", "--jobs", 0), "jobs 0 is none: give at least 1"),
         (("drift", "--jobs", -2), "jobs -2 is none: give at least 1"),
+        (("drift", "--jobs", 2), "jobs 2 means nothing here: no trial of drift is long"),
     ],
 )
 def test_what_means_nothing_to_a_study_is_refused(arguments, why, tmp_path):

@@ -1,0 +1,52 @@
+"""What was appended is on disk; nothing that happens to the name of a file loses what it held."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from normbench.files import AppendedFile
+
+
+@pytest.fixture
+def appended(tmp_path):
+    file = AppendedFile(tmp_path / "lines")
+    file.append(b"one\n")
+    yield file
+    file.close()
+
+
+def test_appended_lines_are_on_disk_at_once_and_behind_what_is_there(appended):
+    appended.append(b"two\n")
+    assert appended.path.read_bytes() == b"one\ntwo\n"
+    more = AppendedFile(appended.path)
+    more.append(b"three\n")
+    more.close()
+    assert appended.path.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_file_that_was_taken_away_is_put_back_whole(appended):
+    appended.path.unlink()
+    appended.append(b"two\n")
+    appended.append(b"three\n")
+    assert appended.path.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_older_copy_in_the_place_of_a_file_is_replaced(appended):
+    older = appended.path.with_name("older")
+    shutil.copy(appended.path, older)
+    appended.append(b"two\n")
+    older.replace(appended.path)
+    appended.append(b"three\n")
+    assert appended.path.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_file_whose_folder_is_gone_cannot_be_put_back(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = AppendedFile(folder / "lines")
+    shutil.rmtree(folder)
+    with pytest.raises(FileNotFoundError):
+        file.append(b"one\n")
+    file.close()
