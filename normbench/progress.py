@@ -12,8 +12,8 @@ from .measure.group import Group
 from .measure.rotating import Live
 from .metric import Better, Metric
 from .record import Record, Role, Status
-from .report.units import duration, number
 from .stats import time_interval
+from .units import duration, number
 
 __all__ = ["Progress"]
 

@@ -14,12 +14,12 @@ from .choices import Choices, fields, split
 from .conditions import Cache, Conditions, Pages, Parallel
 from .distributed.global_batch import refuse_processes
 from .errors import UsageError
-from .fleet.shard import Shard, units_of
 from .measure.group import Group
 from .measure.pages import page_control_reason
 from .measure.plan import Plan
 from .measure.threads import available_cores, validate_threads
 from .selection import select_cases
+from .shard import Shard, units_of
 from .stored_run import DEFAULT_ROOT, LATEST, read_run
 from .throughput_case import ThroughputCase
 from .tiers import AnyCase

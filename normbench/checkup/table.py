@@ -11,8 +11,8 @@ from rich.text import Text
 from ..adversary import Layout, Values
 from ..case import DType
 from ..record import Status
-from ..report.terminal import FittingTable
-from ..report.units import DASH, TIMES
+from ..terminal import FittingTable
+from ..units import DASH, TIMES
 from .verdict import Figures, Verdict, figures, norm_label, worst_entry
 
 __all__ = ["failure_lines", "tables"]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from ..published import Claim
 from .computations import computed
 from .context import Context
 from .from_runs import from_model, from_op, from_providers
 from .from_studies import from_study, from_windows
 from .from_throughput import from_throughput
 from .needs import unmet
-from .published import Claim
 from .verdict import Measured, Ruling, judge
 
 __all__ = ["EVALUATORS", "Evaluation", "evaluate"]

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..report.canvas import INK, PAPER, png
+from ..drawing.canvas import INK, PAPER, png
 from .evaluators import Evaluation
 from .verdict import Value, Verdict
 

@@ -11,12 +11,12 @@ from ..conditions import Conditions
 from ..estimate import Estimate
 from ..model_case import ModelCase
 from ..models.networks import network, networks
-from ..report.units import join_words
+from ..published import Claim
 from ..results import Result
 from ..stats import Interval
 from ..traffic import bytes_moved
+from ..units import join_words
 from .context import Context
-from .published import Claim
 from .verdict import Bound, Measured, Value
 
 __all__ = ["from_model", "from_op", "from_providers"]

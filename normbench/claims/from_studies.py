@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
+from ..published import Claim
 from ..studies.learning_rate import SCHEMES, window
 from ..studies.observation import Observation, Setting
 from ..studies.over_seeds import chosen
 from ..studies.spread import spread_of
 from .context import Context
 from .formula import compute
-from .published import Claim
 from .verdict import Measured, Value
 
 __all__ = ["from_study", "from_windows"]

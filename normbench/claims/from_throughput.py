@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from ..case import Norm
 from ..conditions import Conditions
 from ..models.networks import network
+from ..published import Claim
 from ..rates import metric_ratio
 from ..record import NO_NORM, Record, Role
-from ..report.units import join_words
 from ..stats import Interval
 from ..throughput_case import Mode, ThroughputCase
+from ..units import join_words
 from .context import Context
-from .published import Claim
 from .verdict import Bound, Measured, Value
 
 __all__ = ["from_throughput"]

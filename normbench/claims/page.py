@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..files import explained, write_atomically
-from ..report.units import DASH, escape
+from ..published import Claim, sources
+from ..units import DASH, escape
 from .evaluators import Evaluation
 from .figure import draw
-from .published import Claim, sources
 from .verdict import Measured, Verdict
 
 __all__ = ["NO_VERDICT", "counts", "markdown", "published_text", "write_page"]

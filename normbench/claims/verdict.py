@@ -9,7 +9,7 @@ from math import inf, isfinite
 import msgspec
 
 from ..errors import NormbenchError
-from .published import Band, Claim
+from ..published import Band, Claim
 
 __all__ = ["Bound", "Measured", "Ruling", "Value", "Verdict", "judge"]
 

@@ -43,8 +43,8 @@ def claims(
     from ..claims.context import Context
     from ..claims.evaluators import evaluate
     from ..claims.page import NO_VERDICT, counts, write_page
-    from ..claims.published import claim
-    from ..claims.published import claims as published
+    from ..published import claim
+    from ..published import claims as published
 
     if names and not split(names):
         raise UsageError(f"--id {names!r} names no claim: `normbench claims --list` lists them")

@@ -36,10 +36,10 @@ def run(
     """Check and time providers side by side over a grid of cases, and write a report."""
     from ..distributed import gathering
     from ..distributed.table import COLUMNS, scaling_note, scaling_rows
-    from ..fleet.shard import Shard
     from ..report import write_report
     from ..report.console import summary_table
     from ..request import make_request
+    from ..shard import Shard
     from ..stored_run import read_run
 
     require_folder_place("--report", report_dir)

@@ -48,7 +48,7 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Any:
     """Return rows as a plain table for a rich console; a row that one too narrow has no room for becomes a block of lines."""
     from rich.markup import escape
 
-    from ..report.terminal import FittingTable
+    from ..terminal import FittingTable
 
     table = FittingTable(box=None, pad_edge=False)
     for column in columns:

@@ -13,8 +13,8 @@ from ..errors import UsageError
 from ..measure.machine import machine_identity
 from ..metric import Metric
 from ..record import Record
-from ..report.units import join_words
 from ..stored_run import Run, RunInfo
+from ..units import join_words
 
 __all__ = ["MACHINE", "Discrepancy", "record_discrepancies", "refuse_difference", "run_discrepancies", "run_fields"]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..metric import Better
-from ..report.units import DASH, duration, escape, join_words, number
+from ..units import DASH, duration, escape, join_words, number
 from .difference import Difference, Verdict, percent
 from .outcome import Comparison, Side
 from .rows import Row, TierDrift

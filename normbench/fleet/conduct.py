@@ -14,10 +14,10 @@ from ..model_case import ModelCase
 from ..record import Record, Status, decode_record
 from ..request import Request
 from ..run import ROTATION, Observer, SilentObserver, add_norms, create_run, is_sound, unmeasured_records
+from ..shard import units_of
 from ..store import RunWriter
 from ..stored_run import Machine
 from .dispatch import Cluster, dispatch
-from .shard import units_of
 from .station import Introduction
 
 __all__ = ["Fleet", "FleetObserver", "execute_on"]

@@ -11,10 +11,10 @@ import msgspec
 from ..errors import UsageError
 from ..record import Record
 from ..request import Request
+from ..shard import Shard
 from ..store import RunWriter
 from ..stored_run import DEFAULT_ROOT, RunStatus, find_run
 from .choice import Choice
-from .shard import Shard
 from .source import Source
 
 __all__ = ["merge_runs"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..report.units import DASH
+from ..units import DASH
 from .decide import Verdict
 from .outcome import CaseResult, Outcome
 

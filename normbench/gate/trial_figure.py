@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..report.canvas import INK, PAPER, png
+from ..drawing.canvas import INK, PAPER, png
 from .trial_report import Findings
 from .validation import Rate
 

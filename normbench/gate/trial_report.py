@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..report.units import DASH
+from ..units import DASH
 from .decide import percent
 from .outcome import ExitCode
 from .peers import SOURCES

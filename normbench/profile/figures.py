@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..report.canvas import INK, PAPER, png
-from ..report.units import percent
+from ..drawing.canvas import INK, PAPER, png
+from ..units import percent
 from .parts import Part, by_kind, by_operator
 from .summary import Profile
 

@@ -13,8 +13,8 @@ from ..case import Norm, Tier
 from ..record import Role
 from ..results import BASELINE, Result
 from ..stats import Interval, Unit
+from ..units import DASH, escape, join_words, number, ratio_text
 from .tables import Scope, ScopeResults, Table, fastest, shape_text
-from .units import DASH, escape, join_words, number, ratio_text
 
 __all__ = ["Answer", "NormRatio", "norm_answers", "norm_ratio_table", "norm_ratios", "scope_answer"]
 

@@ -8,16 +8,16 @@ from rich.text import Text
 from ..attribution import attribute, norms_of_networks
 from ..results import BASELINE, Result, derive_results
 from ..stored_run import Run
+from ..terminal import FittingTable
+from ..units import DASH, TIMES, join_words, number, percent, time_text, time_unit
 from .answers import scope_answer
 from .companies import by_company
 from .findings import unmeasured
 from .header import state_line
 from .networks import NetworkSection, network_answers, network_sections
 from .tables import NO_DIFFERENCE, ScopeResults, Table, by_scope, fastest, shape_text
-from .terminal import FittingTable
 from .throughput import throughput_sections
 from .throughput_answers import norm_gains, throughput_answers
-from .units import DASH, TIMES, join_words, number, percent, time_text, time_unit
 
 __all__ = ["summary_table"]
 

@@ -10,12 +10,12 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..drawing.canvas import COPY_COLOUR, INK, Page, label_axis, label_outer, panels, size_ticks, style_of
+from ..drawing.reach import ARROWS, log_limits, log_ticks, mark_cut
 from ..record import COPY
 from ..results import Result
-from .canvas import COPY_COLOUR, INK, Page, label_axis, label_outer, panels, size_ticks, style_of
-from .reach import ARROWS, log_limits, log_ticks, mark_cut
+from ..units import bytes_text, duration
 from .tables import ScopeResults
-from .units import bytes_text, duration
 
 __all__ = ["bandwidth_figure", "time_figure"]
 

@@ -13,8 +13,8 @@ from ..conditions import Cache, Pages
 from ..definition import Definition
 from ..record import Record, Role, Status
 from ..results import Result
+from ..units import DASH, duration, escape, join_words, number, percent
 from .tables import Table
-from .units import DASH, duration, escape, join_words, number, percent
 
 __all__ = ["Unmeasured", "first_call_table", "oddities", "peak_gbps", "unmeasured"]
 

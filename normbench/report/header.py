@@ -8,8 +8,8 @@ from typing import Any
 
 from ..results import Result
 from ..stored_run import Machine, Run
+from ..units import DASH, bytes_text, escape, join_words
 from .tables import describe_conditions
-from .units import DASH, bytes_text, escape, join_words
 
 __all__ = ["facts", "state_line"]
 

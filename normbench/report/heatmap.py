@@ -11,10 +11,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from ..drawing.canvas import INK, Page, label_outer, panels
 from ..results import BASELINE, NOT_SIDE_BY_SIDE, Result
-from .canvas import INK, Page, label_outer, panels
+from ..units import DASH, TIMES, number
 from .tables import NO_DIFFERENCE, ScopeResults, shape_text
-from .units import DASH, TIMES, number
 
 __all__ = ["speedup_figure"]
 

@@ -8,7 +8,7 @@ from ..attribution import Attribution
 from ..case import Case, Convention, DType
 from ..record import NORM_CALLS, Record
 from ..tiers import parse_case
-from .units import bytes_text, duration, percent
+from ..units import bytes_text, duration, percent
 
 __all__ = ["hints"]
 

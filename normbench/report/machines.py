@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..units import DASH, TIME_UNITS, escape, interval_text, time_text, time_unit
 from .tables import Scope, ScopeResults, Table, shape_text
-from .units import DASH, TIME_UNITS, escape, interval_text, time_text, time_unit
 
 __all__ = ["machine_tables"]
 

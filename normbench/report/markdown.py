@@ -13,6 +13,7 @@ import msgspec
 from ..attribution import Attribution, norms_of_networks
 from ..results import Result
 from ..stored_run import Run
+from ..units import escape
 from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
 from .commands import run_command, scope_command
 from .companies import by_company
@@ -34,7 +35,6 @@ from .tables import (
 )
 from .throughput import throughput_notes, throughput_sections
 from .throughput_answers import norm_gains, throughput_answers
-from .units import escape
 
 __all__ = ["Picture", "render_markdown", "table_text"]
 

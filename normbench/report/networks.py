@@ -13,9 +13,9 @@ from ..estimate import Estimate
 from ..model_case import ModelCase
 from ..record import NO_NORM, Record, Role
 from ..results import BASELINE, Result
+from ..units import DASH, TIMES, bytes_text, duration, escape, join_words, number, plus_minus
 from .hints import hints
 from .tables import NO_DIFFERENCE, Table, describe_conditions, on_machine
-from .units import DASH, TIMES, bytes_text, duration, escape, join_words, number, plus_minus
 
 __all__ = ["NetworkSection", "change_text", "network_answers", "network_sections", "networks_circumstances", "saving_text"]
 

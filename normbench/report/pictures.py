@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import matplotlib.style
 
 from ..attribution import Attribution, norms_of_networks
+from ..drawing.canvas import pages, png
 from ..results import Result
-from .canvas import pages, png
 from .companies import by_company
 from .figures import bandwidth_figure, time_figure
 from .heatmap import speedup_figure

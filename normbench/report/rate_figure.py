@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..case import Norm
+from ..drawing.canvas import INK, label_axis, panels, style_of
+from ..drawing.reach import ARROWS, log_limits, log_ticks, mark_cut
 from ..results import Result
 from ..stats import Interval
-from .canvas import INK, label_axis, panels, style_of
+from ..units import number
 from .companies import Company, Setting
-from .reach import ARROWS, log_limits, log_ticks, mark_cut
-from .units import number
 
 __all__ = ["ArmStyle", "arm_style", "bar_figure", "batch_figure"]
 

@@ -8,8 +8,8 @@ import matplotlib.style
 import msgspec
 from matplotlib.figure import Figure
 
+from ..drawing.canvas import png
 from ..throughput_case import Mode
-from .canvas import png
 from .companies import Company, Setting, by_setting
 from .markdown import Picture
 from .rate_figure import bar_figure, batch_figure

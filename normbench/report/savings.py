@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from ..attribution import Attribution
 from ..case import Pass
+from ..drawing.canvas import INK, label_outer, panels, style_of
+from ..drawing.reach import ARROWS, limits, mark_cut
 from ..estimate import Estimate
-from .canvas import INK, label_outer, panels, style_of
-from .reach import ARROWS, limits, mark_cut
 from .tables import describe_conditions
 
 __all__ = ["savings_figure"]

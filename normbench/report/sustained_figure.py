@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..case import Norm
+from ..drawing.canvas import INK, panels
 from ..measurement import Sustained
 from ..rates import rate_series
 from ..results import Result
-from .canvas import INK, panels
 from .companies import Company
 from .rate_figure import ArmStyle, arm_style
 

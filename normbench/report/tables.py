@@ -15,7 +15,7 @@ from ..conditions import Cache, Conditions, Pages
 from ..record import COPY, Record, Role
 from ..results import BASELINE, Result, is_another_function
 from ..stats import Interval, ratio_interval
-from .units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit
+from ..units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit
 
 __all__ = [
     "NO_DIFFERENCE",

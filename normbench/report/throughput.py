@@ -15,9 +15,9 @@ from ..record import Role
 from ..results import BASELINE, Result
 from ..stats import Interval
 from ..throughput_case import Mode
+from ..units import DASH, bytes_text, duration, escape, interval_text, join_words, number, percent, rate_text
 from .companies import Company, Setting, by_setting
 from .tables import Table, told_ratio
-from .units import DASH, bytes_text, duration, escape, interval_text, join_words, number, percent, rate_text
 
 __all__ = ["LATENCY", "ThroughputSection", "throughput_notes", "throughput_sections"]
 

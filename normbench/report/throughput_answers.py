@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ..case import Norm
 from ..stats import Interval
 from ..throughput_case import Mode
+from ..units import join_words, ratio_text
 from .companies import Company, Setting, by_setting
 from .tables import on_machine, told_ratio
-from .units import join_words, ratio_text
 
 __all__ = ["norm_gains", "throughput_answers"]
 

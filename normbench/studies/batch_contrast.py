@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..claims.published import claim
+from ..published import claim
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .spread import spread_of

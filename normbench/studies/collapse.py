@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf, log
 
-from ..claims.published import claim
-from ..report.units import DASH
+from ..published import claim
+from ..units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .over_seeds import by, chosen, count_true, line, spread

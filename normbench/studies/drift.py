@@ -8,8 +8,8 @@ from math import sqrt
 import torch
 import torch.nn.functional as F
 
-from ..claims.published import claim
-from ..report.units import DASH
+from ..published import claim
+from ..units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .spread import spread_of

@@ -11,8 +11,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from ..report import canvas
-from ..report.reach import log_ticks
+from ..drawing import canvas
+from ..drawing.reach import log_ticks
 from .findings import Panel, Point
 
 __all__ = ["draw", "make_figure"]

@@ -7,9 +7,9 @@ from math import isfinite, log10
 
 import msgspec
 
-from ..claims.published import claim
 from ..models.blocks import Scheme
-from ..report.units import DASH
+from ..published import claim
+from ..units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .over_seeds import by, chosen, line, spread

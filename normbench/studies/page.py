@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..files import explained, write_atomically
-from ..report.units import escape
+from ..units import escape
 from .figure import draw
 from .findings import Findings, Table
 from .observation import Observation

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..claims.published import claim
-from ..report.units import DASH
+from ..published import claim
+from ..units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .spread import spread_of

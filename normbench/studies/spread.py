@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 import msgspec
 from scipy.special import stdtrit
 
-from ..report.units import DASH
+from ..units import DASH
 
 __all__ = ["Spread", "spread_of"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from ..case import Norm
-from ..report.canvas import INK, label_axis, label_panel, panels, png, size_ticks, style_of
-from ..report.reach import ARROWS, limits, mark_cut
+from ..drawing.canvas import INK, label_axis, label_panel, panels, png, size_ticks, style_of
+from ..drawing.reach import ARROWS, limits, mark_cut
 from ..stats import Interval
 from .entry import Verdict
 from .summary import ArmSummary, CompanySummary

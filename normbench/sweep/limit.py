@@ -17,7 +17,7 @@ import msgspec
 from ..errors import NormbenchError, UsageError
 from ..measure.machine import available_memory_bytes
 from ..measure.pages import page_control_reason
-from ..report.units import bytes_text
+from ..units import bytes_text
 
 __all__ = ["Limit", "anonymous_bytes", "bytes_of", "choose_limit", "limited", "take_in_small_steps"]
 

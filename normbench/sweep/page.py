@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..files import explained, write_atomically
-from ..report.units import escape, join_words, number
+from ..units import escape, join_words, number
 from .entry import Entry
 from .figure import draw
 from .journal import Header

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..report.units import DASH, bytes_text, interval_text, number, ratio_text
 from ..stats import Interval
+from ..units import DASH, bytes_text, interval_text, number, ratio_text
 from .entry import Point, SideBySide, Verdict
 from .summary import ArmSummary, CompanySummary
 

@@ -7,7 +7,7 @@ from normbench.case import Case
 from normbench.checkup.table import failure_lines, tables
 from normbench.checkup.verdict import Verdict
 from normbench.record import Accuracy, Status
-from normbench.report.units import DASH, TIMES
+from normbench.units import DASH, TIMES
 
 
 def verdict(provider="eager", status=Status.OK, *, case="op/rms_norm/forward/4x8/float32", error=0.5, ulps=1.5, trial=None, **fields):

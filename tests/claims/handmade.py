@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from normbench.claims.published import Claim
 from normbench.claims.verdict import Measured, Value
+from normbench.published import Claim
 
 
 def claim(**changes):

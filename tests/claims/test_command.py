@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from normbench.claims.published import claims
 from normbench.cli import app
 from normbench.errors import NormbenchError, UsageError
+from normbench.published import claims
 
 
 def invoked(*arguments):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from normbench.claims.context import Context
 from normbench.claims.evaluators import evaluate
-from normbench.claims.published import claim as published
 from normbench.claims.verdict import Verdict
+from normbench.published import claim as published
 
 from .handmade import claim
 

@@ -8,7 +8,7 @@ from normbench.comparison.outcome import compare_runs
 from normbench.comparison.table import columns, lines_below, markdown, rows
 from normbench.conditions import Conditions
 from normbench.record import Status
-from normbench.report.units import DASH
+from normbench.units import DASH
 
 from . import sides
 from .sides import A, B, records

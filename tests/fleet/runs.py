@@ -6,9 +6,9 @@ import msgspec
 import synthetic
 
 from normbench.choices import Choices
-from normbench.fleet.shard import Shard
 from normbench.record import Status
 from normbench.request import make_request
+from normbench.shard import Shard
 from normbench.store import RunWriter
 
 ELSEWHERE = synthetic.MACHINE | {"cpu_model": "Another CPU 1"}

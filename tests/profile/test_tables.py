@@ -7,8 +7,8 @@ from normbench.case import Case
 from normbench.profile.kinds import ModuleKind
 from normbench.profile.summary import Basis, Module
 from normbench.profile.tables import ROWS, profile_tables
-from normbench.report.units import DASH, number
 from normbench.traffic import bytes_moved
+from normbench.units import DASH, number
 
 
 def shown(profile, width=200):

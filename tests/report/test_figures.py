@@ -12,8 +12,8 @@ import synthetic
 
 from normbench.case import Case
 from normbench.conditions import Conditions
+from normbench.drawing.canvas import pages, png, size_ticks, value_ticks
 from normbench.record import Status
-from normbench.report.canvas import pages, png, size_ticks, value_ticks
 from normbench.report.figures import bandwidth_figure, time_figure
 from normbench.report.heatmap import speedup_figure
 from normbench.report.tables import by_scope

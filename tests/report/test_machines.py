@@ -10,9 +10,9 @@ from normbench.report.answers import norm_ratios
 from normbench.report.machines import machine_tables
 from normbench.report.markdown import render_markdown
 from normbench.report.tables import by_scope
-from normbench.report.units import TIMES
 from normbench.results import derive_results
 from normbench.stored_run import Machine
+from normbench.units import TIMES
 
 RMS = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 LAYER = Case.make("layer_norm", "forward", (8, 256, 1024), "float32")

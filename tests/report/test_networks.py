@@ -18,8 +18,8 @@ from normbench.report.hints import hints
 from normbench.report.markdown import render_markdown
 from normbench.report.networks import change_text, network_answers, network_sections, saving_text
 from normbench.report.savings import savings_figure
-from normbench.report.units import DASH, plus_minus
 from normbench.results import derive_results
+from normbench.units import DASH, plus_minus
 
 LAYER, RMS = "op/layer_norm/forward/2x64x256/float32", "op/rms_norm/forward/2x64x256/float32"
 CALLS = {"layer_norm": {LAYER: 5}, "rms_norm": {RMS: 5}}

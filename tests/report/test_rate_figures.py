@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import throughput_runs
 
+from normbench.drawing.canvas import png
 from normbench.record import Status
-from normbench.report.canvas import png
 from normbench.report.companies import by_company
 from normbench.report.rate_figure import bar_figure, batch_figure
 from normbench.report.rate_pictures import draw_rates

@@ -22,10 +22,10 @@ from normbench.report.console import summary_table
 from normbench.report.markdown import render_markdown
 from normbench.report.throughput import throughput_sections
 from normbench.report.throughput_answers import norm_gains, throughput_answers
-from normbench.report.units import DASH
 from normbench.request import make_request
 from normbench.results import derive_results
 from normbench.throughput_case import Mode
+from normbench.units import DASH
 
 EVEN = dict.fromkeys(throughput_runs.TIMES, 10e-3)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from normbench.claims.published import claim
+from normbench.published import claim
 from normbench.studies.drift import DRIFT, WIDTH
 from normbench.studies.study import Scale
 

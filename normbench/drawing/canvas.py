@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from .tables import ScopeResults, describe_conditions, on_machine
-from .units import number
+from ..report.tables import ScopeResults, describe_conditions, on_machine
+from ..units import number
 
 __all__ = [
     "COPY_COLOUR",

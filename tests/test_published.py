@@ -7,8 +7,8 @@ import pytest
 from normbench.claims.computations import COMPUTATIONS
 from normbench.claims.evaluators import EVALUATORS
 from normbench.claims.needs import unmet
-from normbench.claims.published import claim, claims, sources
 from normbench.errors import UsageError
+from normbench.published import claim, claims, sources
 from normbench.studies.catalogue import study
 from normbench.studies.study import Scale
 

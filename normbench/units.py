@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from math import exp, floor, log, log10
 from statistics import fmean
 
-from ..stats import Interval
+from .stats import Interval
 
 __all__ = [
     "DASH",

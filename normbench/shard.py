@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..case import Case
-from ..errors import UsageError
+from .case import Case
+from .errors import UsageError
 
 if TYPE_CHECKING:
-    from ..measure.group import Group
+    from .measure.group import Group
 
 __all__ = ["Shard", "units_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from normbench.report.reach import limits, log_limits, log_ticks, mark_cut
+from normbench.drawing.reach import limits, log_limits, log_ticks, mark_cut
 
 
 def test_limits_hold_values_and_whole_intervals():

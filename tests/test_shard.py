@@ -12,10 +12,10 @@ from normbench.case import Case
 from normbench.choices import Choices
 from normbench.conditions import Conditions
 from normbench.errors import UsageError
-from normbench.fleet.shard import Shard, units_of
 from normbench.measure.group import Group
 from normbench.model_case import ModelCase
 from normbench.request import make_request
+from normbench.shard import Shard, units_of
 
 CPU = Conditions(device="cpu", threads=1)
 SHAPES = [(4, 128, 2**power) for power in range(5, 12)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from normbench.report.units import (
+from normbench.stats import Interval, Unit
+from normbench.units import (
     bytes_text,
     duration,
     escape,
@@ -15,7 +16,6 @@ from normbench.report.units import (
     rate_text,
     time_unit,
 )
-from normbench.stats import Interval, Unit
 
 
 @pytest.mark.parametrize(

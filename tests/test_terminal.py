@@ -14,7 +14,7 @@ from rich.text import Text
 from normbench.cli.show import table_of
 from normbench.distributed.table import COLUMNS
 from normbench.report.console import summary_table
-from normbench.report.terminal import FittingTable
+from normbench.terminal import FittingTable
 
 CASE = "op/rms_norm/forward/8192x4096/bfloat16/w-float32/eps-1e-05"
 ROW = (CASE, "0.952 (0.761\u20131.04)", "x / sqrt(mean(x\u00b2) + eps)", "slower")

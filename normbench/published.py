@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import UsageError
+from .errors import UsageError
 
 __all__ = ["Band", "Claim", "Source", "claim", "claims", "sources"]
 
