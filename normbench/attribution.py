@@ -24,11 +24,10 @@ import msgspec
 from .case import Case, Norm
 from .conditions import Conditions
 from .estimate import Estimate
-from .measurement import Measurement
 from .model_case import ModelCase
+from .rates import metric_ratio
 from .record import NO_NORM, NORM_CALLS, Record, Role
 from .results import BASELINE, Result
-from .stats import ratio_interval
 
 __all__ = ["Attribution", "attribute", "norms_of_networks"]
 
@@ -178,14 +177,5 @@ def _saving(after: Record, before: Record) -> Estimate | None:
 
 def _ratio(above: Record, below: Record) -> Estimate | None:
     """Return time(above) / time(below), or None where the two did not take turns."""
-    first, second = _measurement(above), _measurement(below)
-    if above.group != below.group or first is None or second is None:
-        return None
-    try:
-        return Estimate.of(ratio_interval(first, second))
-    except ValueError:
-        return None
-
-
-def _measurement(record: Record) -> Measurement | None:
-    return record.measurement if record.status.is_measured else None
+    ratio = metric_ratio(above, below)
+    return None if ratio is None else Estimate.of(ratio)

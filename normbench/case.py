@@ -6,30 +6,19 @@ imports no torch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from math import prod
 from operator import index
-from typing import TypeVar
 
 import msgspec
 
 from .errors import UsageError
 from .metric import TIME, Metric
+from .shape import parsed_shape, shape_text
+from .words import member
 
-__all__ = ["Case", "Convention", "DType", "Norm", "Pass", "Tier", "member", "parsed_options"]
-
-_E = TypeVar("_E", bound=StrEnum)
-
-
-def member(kind: type[_E], value: str, what: str) -> _E:
-    """Return the member of an enum with a value. Raises UsageError that lists what there is."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise UsageError(f"{what} {value!r} is unknown; known are {known}") from None
+__all__ = ["Case", "Convention", "DType", "Norm", "Pass", "Tier", "parsed_options"]
 
 
 def parsed_options(parts: Sequence[str], text: str, parse: Callable[[str, str], tuple[str, object]]) -> dict[str, object]:
@@ -211,7 +200,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}, 
 
     @property
     def shape_label(self) -> str:
-        return "x".join(map(str, self.shape))
+        return shape_text(self.shape)
 
     @property
     def id(self) -> str:
@@ -238,13 +227,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}, 
         tier, norm, pass_, shape, dtype, *rest = parts
         if tier != Tier.OP.value:
             raise UsageError(f"case id {text!r}: tier {tier!r} is not {Tier.OP.value!r}, the tier of one call of one norm")
-        if not re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", shape):
-            raise UsageError(f"case id {text!r}: {shape!r} is not a shape such as 4x128x512")
-        sizes = tuple(int(size) for size in shape.split("x"))
         residual = norm.startswith("add_")
         options = parsed_options(rest, text, _parse_option)
         try:
-            return cls.make(norm.removeprefix("add_"), pass_, sizes, dtype, residual=residual, **options)  # type: ignore[arg-type]
+            return cls.make(norm.removeprefix("add_"), pass_, parsed_shape(shape), dtype, residual=residual, **options)  # type: ignore[arg-type]
         except UsageError as error:
             raise UsageError(f"case id {text!r}: {error}") from None
 

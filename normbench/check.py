@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, prod, sqrt
 from sys import float_info
@@ -14,9 +13,10 @@ from torch import Tensor
 
 from .case import Case
 from .definition import Definition
-from .problem import Problem, torch_dtype
+from .problem import Problem, dtype_name, torch_dtype
 from .record import Accuracy
 from .reference import Expected, Oracle
+from .threads import set_threads
 
 __all__ = ["check", "describe_failure"]
 
@@ -44,22 +44,12 @@ def check(
     }
     oracle = Oracle(problem, definition)
     buffers: dict[str, Tensor] = {}
-    with _one_thread():
+    # On one thread: chunks fit its cache. Two threads on two busy cores wait for each other, 168 s in place of 8 s were seen.
+    with set_threads(1):
         for chunk, expected in oracle.chunks():
             _compare(tallies, expected, chunk, buffers)
         _compare(tallies, oracle.column_gradients(), slice(None), {})
     return {provider: tuple(tally.accuracy() for tally in named.values()) for provider, named in tallies.items()}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run on one thread: chunks fit its cache. Two threads on two busy cores wait for each other, 168 s in place of 8 s were seen."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def describe_failure(accuracies: tuple[Accuracy, ...]) -> str:
@@ -107,16 +97,12 @@ def _fault(wanted: tuple[tuple[int, ...], torch.dtype] | None, found: Any, devic
         return f"is of type {type(found).__name__}, not a tensor"
     shape, dtype = wanted
     if found.dtype != dtype:
-        return f"has dtype {_name(found.dtype)}, not {_name(dtype)}"
+        return f"has dtype {dtype_name(found.dtype)}, not {dtype_name(dtype)}"
     if tuple(found.shape) != shape:
         return f"has shape {tuple(found.shape)}, not {shape}"
     if found.device.type != device.type:
         return f"is on {found.device}, not on {device}"
     return None
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 class _Tally:
@@ -168,7 +154,7 @@ class _Tally:
         has_figures = is_judged and self._has_finite
         return Accuracy(
             tensor=self.name,
-            dtype="unknown" if self._dtype is None else _name(self._dtype),
+            dtype="unknown" if self._dtype is None else dtype_name(self._dtype),
             error=self._error if has_figures else None,
             tolerance=self._tolerance,
             max_abs=self._max_abs if has_figures else None,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DEFAULTS", "HELP", "OF_CASES", "Choices", "fields", "option_name", "split"]
+__all__ = ["DEFAULTS", "HELP", "OF_CASES", "Choices", "fields", "option_name", "split", "words_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,21 @@ def option_name(field: str) -> str:
 def fields() -> list[tuple[str, Any]]:
     """Return each field of Choices with its default, in order."""
     return [(field.name, field.default) for field in dataclasses.fields(Choices)]
+
+
+def words_of(choices: Choices, always: Container[str] = ()) -> list[str]:
+    """Return the options that say the same as these choices: all that are not the default, and the fields that are `always` said."""
+    words = []
+    for name, default in fields():
+        value = getattr(choices, name)
+        if value != default or name in always:
+            words += [f"--{option_name(name)}"] if value is True else [f"--{option_name(name)}", _word(value)]
+    return words
+
+
+def _word(value: object) -> str:
+    """Return a value as a user would type it: 8 and not 8.0."""
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def split(text: str) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from .errors import NormbenchError
 
-__all__ = ["AppendedFile", "explained", "make_directory", "write_all", "write_atomically"]
+__all__ = ["AppendedFile", "explained", "make_directory", "write_all", "write_atomically", "write_page"]
 
 
 class AppendedFile:
@@ -70,6 +70,21 @@ def write_atomically(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_page(folder: Path, name: str, text: str, pictures: Mapping[str, bytes | None]) -> Path:
+    """Write a page into a folder, made if it is not there, behind the pictures it shows, by name; return the page's path.
+
+    A picture that is None is not drawn. Raises NormbenchError where the folder cannot be written.
+    """
+    page = folder / name
+    with explained(f"cannot write {name} to {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, picture in pictures.items():
+            if picture is not None:
+                write_atomically(folder / file, picture)
+        write_atomically(page, text.encode())
+    return page
 
 
 @contextlib.contextmanager

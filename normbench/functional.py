@@ -13,14 +13,14 @@ import torch
 
 from .case import Case, DType, Norm, Pass
 from .errors import UsageError
+from .problem import dtype_of
 from .registry import NormFunction, Registry
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["apply"]
+__all__ = ["apply", "default_eps"]
 
-_DTYPES = {getattr(torch, dtype.value): dtype for dtype in DType}
 _PREPARED = 1024
 """Functions kept, one for each provider and kind of input; a provider that compiles for a shape compiles it once."""
 
@@ -47,7 +47,7 @@ def apply(
     """
     shape = _normalized_shape(x, weight, normalized_shape)
     _require_fit(x, weight, bias, residual, shape)
-    eps = _default_eps(norm, x.dtype) if eps is None else float(eps)
+    eps = default_eps(norm, x.dtype) if eps is None else float(eps)
     is_tracing = torch.compiler.is_compiling()
     kind = (
         provider or ("triton" if x.is_cuda else "aten"),
@@ -79,7 +79,7 @@ def apply(
     return result.reshape(x.shape) if residual is None else (result[0].reshape(x.shape), result[1].reshape(x.shape))
 
 
-def _default_eps(norm: str, dtype: torch.dtype) -> float:
+def default_eps(norm: str, dtype: torch.dtype) -> float:
     """Return PyTorch's eps; that of nn.RMSNorm follows the dtype that is computed in, not the dtype of x."""
     if norm == Norm.LAYER_NORM.value:
         return Norm.LAYER_NORM.default_eps
@@ -114,9 +114,10 @@ def _require_fit(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual
 
 
 def _dtype(dtype: torch.dtype, what: str) -> DType:
-    if dtype not in _DTYPES:
+    found = dtype_of(dtype)
+    if found is None:
         raise UsageError(f"{what} is {dtype}; a norm takes {', '.join(member.value for member in DType)}")
-    return _DTYPES[dtype]
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,8 @@ from itertools import product
 
 from .case import Case, Convention, DType, Norm, Pass
 from .errors import UsageError
+from .shape import parsed_shape
+from .words import member, one_of
 
 __all__ = ["DEFAULT_DTYPES", "DEFAULT_NORMS", "DEFAULT_PASSES", "GRIDS", "NORM_LABELS", "Grid", "GridShape", "expand", "grid"]
 
@@ -192,11 +194,10 @@ def grid(name: str) -> Grid:
         return GRIDS[name]
     if not re.match(r"\s*\d", name):
         raise UsageError(f"grid {name!r} is unknown; known are {', '.join(GRIDS)}, or give shapes such as 4x128x512,8x1024")
-    shapes = []
-    for text in name.split(","):
-        if not re.fullmatch(r"\d+(x\d+)*", text.strip()):
-            raise UsageError(f"grid {name!r}: {text.strip()!r} is not a shape such as 4x128x512")
-        shapes.append(tuple(int(size) for size in text.strip().split("x")))
+    try:
+        shapes = [parsed_shape(text.strip()) for text in name.split(",")]
+    except UsageError as error:
+        raise UsageError(f"grid {name!r}: {error}") from None
     return Grid(name=name, summary="custom shapes", shapes=tuple(GridShape(shape, "asked for") for shape in dict.fromkeys(shapes)))
 
 
@@ -217,10 +218,10 @@ def expand(
     `norms` are labels of NORM_LABELS. The order is that of the arguments, values given twice count once, and no two cases share an
     id. The other arguments mean what they mean to `Case.make`. Raises UsageError for a value that is none, naming those that are.
     """
-    labels = [_known("norm", label, NORM_LABELS) for label in dict.fromkeys(norms)]
-    all_passes = [_known("pass", value, Pass) for value in dict.fromkeys(passes)]
-    all_dtypes = [_known("dtype", value, DType) for value in dict.fromkeys(dtypes)]
-    weight_dtype = None if weight_dtype is None else DType(_known("weight dtype", weight_dtype, DType))
+    labels = [one_of(NORM_LABELS, label, "norm") for label in dict.fromkeys(norms)]
+    all_passes = [member(Pass, value, "pass") for value in dict.fromkeys(passes)]
+    all_dtypes = [member(DType, value, "dtype") for value in dict.fromkeys(dtypes)]
+    weight_dtype = None if weight_dtype is None else member(DType, weight_dtype, "weight dtype")
     cases = []
     for entry, dtype, pass_, label in product(grid.shapes, all_dtypes, all_passes, labels):
         norm, residual = NORM_LABELS[label]
@@ -239,10 +240,3 @@ def expand(
             )
         )
     return cases
-
-
-def _known(what: str, value: str, known: Iterable[str]) -> str:
-    names = [str(name) for name in known]
-    if str(value) not in names:
-        raise UsageError(f"{what} {str(value)!r} is unknown; known are {', '.join(names)}")
-    return str(value)

@@ -6,7 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
-__all__ = ["Block", "Measurement", "Memory", "Ranks", "StopReason", "Sustained"]
+__all__ = ["UNHELD", "Block", "Measurement", "Memory", "Ranks", "StopReason", "Sustained"]
+
+UNHELD = "cuda_event, not held back"
+"""Name of the clock of calls whose launching takes too long to be waited for: it is part of their time."""
 
 
 class StopReason(StrEnum):

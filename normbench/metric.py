@@ -33,10 +33,6 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         """Return the metric of a call that takes `time_s` seconds, above 0."""
         return self.per_call / time_s if self.better is Better.MORE else time_s
 
-    def ratio(self, time_ratio: float) -> float:
-        """Return the ratio of two of its values, of which the times are in `time_ratio`."""
-        return 1 / time_ratio if self.better is Better.MORE else time_ratio
-
 
 TIME = Metric(name="time", unit="s", better=Better.LESS)
 """The time of a call: the metric of the op and model tiers."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from .case import DType, Norm, Pass, Tier, member
+from .case import DType, Norm, Pass, Tier
 from .errors import UsageError
 from .metric import TIME, Metric
-from .network_case import NetworkCase, parsed_label, parsed_size
+from .network_case import NetworkCase, parsed_label
+from .shape import parsed_shape
+from .words import member
 
 __all__ = ["MODEL_PASSES", "ModelCase"]
 
@@ -66,6 +68,6 @@ class ModelCase(NetworkCase, frozen=True, kw_only=True, rename={"pass_": "pass"}
         _, label, norm, pass_, size, dtype = parts
         network, preset = parsed_label(label, text)
         try:
-            return cls.make(network, preset, norm, pass_, parsed_size(size, text), dtype)
+            return cls.make(network, preset, norm, pass_, parsed_shape(size), dtype)
         except UsageError as error:
             raise UsageError(f"case id {text!r}: {error}") from None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from math import prod
 
 import msgspec
 
 from .case import DType, Norm
 from .errors import UsageError
+from .shape import shape_text
 
-__all__ = ["NetworkCase", "parsed_label", "parsed_size"]
+__all__ = ["NetworkCase", "parsed_label"]
 
 
 class NetworkCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class NetworkCase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape_label(self) -> str:
-        return "x".join(map(str, self.size))
+        return shape_text(self.size)
 
     @property
     def numel(self) -> int:
@@ -73,10 +73,3 @@ def parsed_label(label: str, text: str) -> tuple[str, str]:
     if not dash:
         raise UsageError(f"case id {text!r}: {label!r} is not a network and its preset, such as gpt2-tiny")
     return network, preset
-
-
-def parsed_size(size: str, text: str) -> tuple[int, ...]:
-    """Return the sizes of the part `size` of the id `text`. Raises UsageError where it is no size."""
-    if not re.fullmatch(r"[0-9]{1,9}(x[0-9]{1,9})*", size):
-        raise UsageError(f"case id {text!r}: {size!r} is not a size such as 2x64")
-    return tuple(map(int, size.split("x")))

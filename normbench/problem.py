@@ -11,7 +11,7 @@ from .adversary import Layout, Trial
 from .case import Case, Convention, DType
 from .distortion import distort, lay_out
 
-__all__ = ["Problem", "make_problem", "moved", "torch_dtype"]
+__all__ = ["Problem", "dtype_name", "dtype_of", "make_problem", "moved", "torch_dtype"]
 
 # Filling 134M elements with fresh normal values takes seconds on two cores; repeating one tile is as fast as memory. The tile's
 # length is prime, so that rows of every width below it start at different places in it and differ from each other.
@@ -58,6 +58,17 @@ def torch_dtype(dtype: DType) -> torch.dtype:
     found = getattr(torch, dtype.value)
     assert isinstance(found, torch.dtype)
     return found
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return PyTorch's name of a dtype, e.g. `float32`, whether a norm takes it or not."""
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_of(dtype: torch.dtype) -> DType | None:
+    """Return the dtype of the same name, None for one that no norm takes."""
+    name = dtype_name(dtype)
+    return DType(name) if name in list(DType) else None
 
 
 def make_problem(case: Case, *, device: str | torch.device, seed: int, trial: Trial = _ORDINARY) -> Problem:

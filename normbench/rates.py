@@ -19,7 +19,7 @@ import msgspec
 from .measurement import Measurement, Memory, Sustained
 from .metric import Better, Metric
 from .record import Record
-from .stats import Interval, pooled_samples, ratio_interval
+from .stats import Interval, pooled_samples, ratio_or_none
 
 __all__ = [
     "NOT_SUSTAINED",
@@ -81,21 +81,12 @@ def metric_ratio(above: Record, below: Record) -> Interval | None:
     Above 1 the first has more of the metric: is faster where that is a rate, slower where it is a time.
     """
     assert above.metric == below.metric, (above.key, below.key)
-    first, second = _measurement(above), _measurement(below)
-    if above.group != below.group or first is None or second is None:
+    if above.group != below.group:
         return None
     if above.metric.better is Better.MORE:
         # Of two times the ratio of rates is the inverse.
-        first, second = second, first
-    try:
-        return ratio_interval(first, second)
-    except ValueError:
-        # Samples that are no times, or were taken apart as when a run was resumed.
-        return None
-
-
-def _measurement(record: Record) -> Measurement | None:
-    return record.measurement if record.status.is_measured else None
+        above, below = below, above
+    return ratio_or_none(above.samples, below.samples)
 
 
 def latencies(measurement: Measurement) -> Latencies:

@@ -149,6 +149,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.asked}@{self.machine}" if self.machine else self.asked
 
     @property
+    def samples(self) -> Measurement | None:
+        """Return the measurement if its samples may be reported, None otherwise."""
+        return self.measurement if self.status.is_measured else None
+
+    @property
     def place(self) -> tuple[str, str]:
         """Return where it was taken. Records of different places are never compared."""
         return self.machine, self.node

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from .case import member
 from .choices import Choices, fields, split
 from .conditions import Cache, Conditions, Pages, Parallel
 from .distributed.global_batch import refuse_processes
@@ -17,16 +15,15 @@ from .errors import UsageError
 from .measure.group import Group
 from .measure.pages import page_control_reason
 from .measure.plan import Plan
-from .measure.threads import available_cores, validate_threads
 from .selection import select_cases
 from .shard import Shard, units_of
 from .stored_run import DEFAULT_ROOT, LATEST, read_run
+from .threads import available_cores, validate_threads
 from .throughput_case import ThroughputCase
 from .tiers import AnyCase
+from .words import member, members, refuse_providers
 
 __all__ = ["Request", "make_request", "one_device_name"]
-
-_E = TypeVar("_E", bound=StrEnum)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +53,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         self.plan.validate()
         if not self.cases:
             raise UsageError("no case was asked for: the choices of grid or network, norm, pass and dtype leave none")
-        if not self.providers:
-            raise UsageError("no provider was asked for: name at least one, such as aten")
-        if len(set(self.providers)) != len(self.providers):
-            raise UsageError(f"providers {', '.join(self.providers)} name one twice")
+        refuse_providers(self.providers)
         validate_threads(self.threads)
         if self.processes != 1:
             refuse_processes(self.processes, self.cases, device=self.device, caches=self.caches, pages=self.pages)
@@ -93,16 +87,6 @@ def one_device_name(device: str) -> str:
     return "cuda" if device == "cuda:0" else device
 
 
-def _members(kind: type[_E], text: str, option: str) -> tuple[_E, ...]:
-    known = [member.value for member in kind]
-    for word in split(text):
-        if word not in known:
-            raise UsageError(f"{option} {word!r} is unknown; known are {', '.join(known)}")
-    if not split(text):
-        raise UsageError(f"{option} is empty; known are {', '.join(known)}")
-    return tuple(dict.fromkeys(kind(word) for word in split(text)))
-
-
 def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | None = None) -> Request:
     """Return the Request that the words ask for, or the one that a run to be resumed was made from; `shard` is the part to take.
 
@@ -126,8 +110,8 @@ def make_request(choices: Choices, *, command: Sequence[str], shard: Shard | Non
             providers=tuple(split(choices.provider)),
             device=one_device_name(choices.device),
             threads=choices.threads if choices.threads is not None else max(1, available_cores() // max(1, choices.nproc)),
-            caches=_members(Cache, choices.cache, "cache"),
-            pages=_members(Pages, choices.pages, "pages"),
+            caches=members(Cache, choices.cache, "cache"),
+            pages=members(Pages, choices.pages, "pages"),
             processes=choices.nproc,
             parallel=member(Parallel, choices.parallel, "parallel") if choices.nproc > 1 else None,
             plan=Plan(

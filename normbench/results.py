@@ -5,7 +5,7 @@ Ratios are taken only between records that took turns (one `group`). What cannot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import inf, isfinite
 
 import msgspec
@@ -16,10 +16,10 @@ from .measurement import Measurement
 from .metric import Better
 from .rates import metric_interval
 from .record import ALLOCATE, COPY, Accuracy, Record, Role
-from .stats import Interval, pooled_samples, ratio_interval, time_interval
+from .stats import Interval, pooled_samples, ratio_or_none, time_interval
 from .traffic import bytes_moved
 
-__all__ = ["BASELINE", "NOT_SIDE_BY_SIDE", "Result", "derive_results", "error_fraction", "is_another_function"]
+__all__ = ["ANOTHER_FORMULA", "BASELINE", "NOT_SIDE_BY_SIDE", "Result", "derive_results", "error_fraction", "is_another_function"]
 
 BASELINE = "aten"
 NOT_SIDE_BY_SIDE = "not side by side"
@@ -107,7 +107,7 @@ def _derive(record: Record, group: dict[str, Record], baseline_elsewhere: bool) 
     if not record.status.is_measured:
         return Result(record=record, speedup_missing=record.status.value, worst=worst)
     measurement = _measured(record)
-    time = _interval(lambda: time_interval(measurement)) if measurement else None
+    time = _time(measurement)
     if measurement is None or time is None:
         problem = "its samples are not all finite and positive: no time can be told"
         return Result(record=record, problem=problem, speedup_missing=problem, worst=worst)
@@ -115,7 +115,7 @@ def _derive(record: Record, group: dict[str, Record], baseline_elsewhere: bool) 
     speedup, missing = None, "control"
     if record.role is Role.PROVIDER:
         baseline = _measured(group.get(BASELINE))
-        speedup = _ratio(baseline, measurement)
+        speedup = ratio_or_none(baseline, measurement)
         missing = NOT_SIDE_BY_SIDE if baseline or baseline_elsewhere else f"{BASELINE} was not measured"
         if is_another_function(record):
             speedup, missing = None, ANOTHER_FORMULA
@@ -123,9 +123,9 @@ def _derive(record: Record, group: dict[str, Record], baseline_elsewhere: bool) 
     moved = _bytes(record)
     copy, allocate = _control(group, COPY), _control(group, ALLOCATE)
     copy_bytes = 2 * record.case.numel * record.case.dtype.itemsize
-    copy_time = _interval(lambda: time_interval(copy)) if copy else None
-    over_copy = _ratio(copy, measurement) if record.role is Role.PROVIDER else None
-    over_allocate = _ratio(allocate, measurement) if record.role is Role.PROVIDER else None
+    copy_time = _time(copy)
+    over_copy = ratio_or_none(copy, measurement) if record.role is Role.PROVIDER else None
+    over_allocate = ratio_or_none(allocate, measurement) if record.role is Role.PROVIDER else None
     return Result(
         record=record,
         time=time,
@@ -142,10 +142,10 @@ def _derive(record: Record, group: dict[str, Record], baseline_elsewhere: bool) 
 
 def _measured(record: Record | None) -> Measurement | None:
     """Return the samples, or None where there are none or one is no time: zero, negative or not finite."""
-    if record is None or record.measurement is None or not record.status.is_measured:
+    if record is None or record.samples is None:
         return None
-    samples = pooled_samples(record.measurement)
-    return record.measurement if samples and all(0 < sample < inf for sample in samples) else None
+    samples = pooled_samples(record.samples)
+    return record.samples if samples and all(0 < sample < inf for sample in samples) else None
 
 
 def _control(group: dict[str, Record], name: str) -> Measurement | None:
@@ -160,14 +160,10 @@ def _bytes(record: Record) -> int | None:
     return bytes_moved(record.case) if isinstance(record.case, Case) else None
 
 
-def _ratio(numerator: Measurement | None, denominator: Measurement) -> Interval | None:
-    return _interval(lambda: ratio_interval(numerator, denominator)) if numerator is not None else None
-
-
-def _interval(compute: Callable[[], Interval]) -> Interval | None:
-    """Return the interval, or None where samples are missing or were not taken together."""
+def _time(measurement: Measurement | None) -> Interval | None:
+    """Return the time with its interval, or None where samples are missing."""
     try:
-        return compute()
+        return None if measurement is None else time_interval(measurement)
     except ValueError:
         return None
 

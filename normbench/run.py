@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol
 
 import msgspec
@@ -19,10 +20,10 @@ from .model_case import ModelCase
 from .record import Record, Role, Status
 from .request import Request
 from .store import RunWriter
-from .stored_run import read_run
+from .stored_run import find_run, read_run
 from .throughput_case import ThroughputCase
 
-__all__ = ["Observer", "Runner", "SilentObserver", "add_norms", "create_run", "execute", "is_sound", "unmeasured_records"]
+__all__ = ["ROTATION", "Keeper", "Observer", "Runner", "SilentObserver", "add_norms", "create_run", "execute", "unmeasured_records"]
 
 
 ROTATION = 8
@@ -62,6 +63,58 @@ class SilentObserver:
         pass
 
 
+class Keeper:
+    """Keep the records of groups in a run on disk: a new one, or the one that a request goes on with. A context manager.
+
+    Leaving it finishes the run; leaving it by an exception (Ctrl-C too) records what was not reached as interrupted first, and says
+    that `command` goes on. `found` are the records that the run had and that need not be measured again, by what was asked for.
+    `is_sound` says whether every record so far was measured, or lawfully was not.
+    """
+
+    def __init__(self, request: Request, groups: Sequence[Group], *, device: Mapping[str, Any], command: str) -> None:
+        self._groups = groups
+        self._seed = request.plan.seed
+        self._command = command
+        if request.resume is None:
+            self.writer = create_run(request, groups, device=device)
+        else:
+            self.writer = RunWriter.resume(request.resume, root=request.root)
+        self.found = {record.asked: record for record in self.writer.done.values() if record.status is not Status.INTERRUPTED}
+        self.is_sound = all(map(_is_sound, self.found.values()))
+        self._done = set(self.found)
+
+    def is_done(self, group: Group) -> bool:
+        """Say whether every record of the group is there already."""
+        return group.record_keys() <= self._done
+
+    def keep(self, records: Sequence[Record]) -> None:
+        """Add records; they are on disk when this returns."""
+        self.writer.append(*records)
+        self._done.update(record.asked for record in records)
+        self.is_sound = self.is_sound and all(map(_is_sound, records))
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            error.add_note(f"what was measured is kept, and `{self._command} --resume {self.writer.path}` goes on")
+        try:
+            if kind is not None:
+                self._record_interrupted(kind)
+        finally:
+            self.writer.__exit__(kind, error, trace)
+
+    def _record_interrupted(self, kind: type[BaseException]) -> None:
+        reason = f"the run was stopped ({kind.__name__}) before this was measured"
+        # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
+        written = {record.asked for record in read_run(self.writer.path).records}
+        for group in self._groups:
+            records = unmeasured_records(group, Status.INTERRUPTED, reason, seed=self._seed)
+            if left := [record for record in records if record.asked not in written]:
+                self.writer.append(*left)
+
+
 class Runner:
     """Measure groups one by one into a run on disk, each at most once. A context manager.
 
@@ -94,10 +147,11 @@ class Runner:
         self._measurer = self._open_measurer(request.providers, device=request.device, plan=request.plan, log=log)
         try:
             self._add_norms_of_networks()
-            self._writer = self._open_run(self._measurer.device)
+            self._keeper = self._open_run(self._measurer.device)
         except BaseException:
             self._measurer.close()
             raise
+        self._records = dict(self._keeper.found)
         done = sum(self.is_done(group) for group in self.groups)
         self._observer.started(self.groups, done)
         return self
@@ -110,28 +164,28 @@ class Runner:
             return
         self.groups, self._beside = add_norms(self.groups, self._measurer.norms_of(cases))
 
-    def _open_run(self, device: Mapping[str, Any]) -> RunWriter:
+    def _open_run(self, device: Mapping[str, Any]) -> Keeper:
+        """Return what keeps this run. Raises UsageError when one to be resumed was taken on another machine."""
         request = self._request
         if request.resume is not None:
-            writer = RunWriter.resume(request.resume, root=request.root)
-            self._refuse_foreign(writer)
-            self._records = {record.asked: record for record in writer.done.values() if record.status is not Status.INTERRUPTED}
-            return writer
-        return create_run(request, self.groups, device=device)
-
-    def _refuse_foreign(self, writer: RunWriter) -> None:
-        """Raise UsageError when a run to be resumed was taken on another machine."""
-        here, there = machine_identity(machine_record()), machine_identity(writer.info.machine)
-        if here != there:
-            raise UsageError(f"run {writer.info.id} was taken on another machine ({there}, this one is {here}): start a new run here")
+            _, info = find_run(request.resume, root=request.root)
+            here, there = machine_identity(machine_record()), machine_identity(info.machine)
+            if here != there:
+                raise UsageError(f"run {info.id} was taken on another machine ({there}, this one is {here}): start a new run here")
+        return Keeper(request, self.groups, device=device, command="normbench run")
 
     @property
     def run_path(self) -> Path:
-        return self._writer.path
+        return self._keeper.writer.path
+
+    @property
+    def is_sound(self) -> bool:
+        """Say whether every record so far was measured, or lawfully was not."""
+        return self._keeper.is_sound
 
     def is_done(self, group: Group) -> bool:
         """Say whether every record of the group is there already."""
-        return group.record_keys() <= self._records.keys()
+        return self._keeper.is_done(group)
 
     def measure(self, group: Group) -> list[Record]:
         """Return the records of a group, measuring it unless that was done before; they are on disk when this returns.
@@ -153,32 +207,13 @@ class Runner:
         return [record for key, record in self._records.items() if key in keys or record.group in together]
 
     def _finish(self, group: Group, records: Sequence[Record]) -> None:
-        self._keep(records)
+        self._keeper.keep(records)
+        self._records |= {record.asked: record for record in records}
         self._observer.group_done(group, records)
 
-    def _keep(self, records: Sequence[Record]) -> None:
-        self._writer.append(*records)
-        self._records |= {record.key: record for record in records}
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._measurer.close()
-        if error is not None:
-            error.add_note(f"what was measured is kept, and `normbench run --resume {self.run_path}` goes on")
-        try:
-            if kind is not None:
-                self._record_interrupted(kind)
-        finally:
-            self._writer.__exit__(kind, error, trace)  # type: ignore[arg-type]
-
-    def _record_interrupted(self, kind: type[BaseException]) -> None:
-        reason = f"the run was stopped ({kind.__name__}) before this was measured"
-        # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
-        written = {record.asked for record in read_run(self._writer.path).records}
-        for group in self.groups:
-            missing = [arm for arm in group.arms if group.record_key(arm) not in written]
-            if missing:
-                left = msgspec.structs.replace(group, arms=tuple(missing))
-                self._keep(unmeasured_records(left, Status.INTERRUPTED, reason, seed=self._request.plan.seed))
+        self._keeper.__exit__(kind, error, trace)
 
 
 def add_norms(groups: Sequence[Group], norms: Mapping[ModelCase, Iterable[Case]]) -> tuple[list[Group], dict[str, list[Group]]]:
@@ -248,11 +283,11 @@ def execute(request: Request, observer: Observer | None = None, *, measurer: Ope
     Raises KeyboardInterrupt after everything measured was kept.
     """
     with Runner(request, observer, measurer=measurer) as runner:
-        records = [record for group in runner.groups for record in runner.measure(group)]
-        path = runner.run_path
-    return path, all(map(is_sound, records))
+        for group in runner.groups:
+            runner.measure(group)
+    return runner.run_path, runner.is_sound
 
 
-def is_sound(record: Record) -> bool:
+def _is_sound(record: Record) -> bool:
     """Say whether a record is a control's, was measured, or lawfully was not."""
     return record.role is not Role.PROVIDER or record.status not in (Status.WRONG, Status.ERROR, Status.INTERRUPTED)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import product
 from typing import TypeVar
 
-from .case import Case, Tier, member
+from .case import Case, Tier
 from .choices import DEFAULTS, OF_CASES, Choices, option_name, split
 from .distributed.global_batch import split_global_batch
 from .errors import UsageError
 from .grids import expand
 from .grids import grid as find_grid
 from .model_case import ModelCase
-from .throughput_case import Mode, ThroughputCase
+from .shape import shape_text
+from .throughput_case import SERVED_BATCHES, Mode, ThroughputCase
 from .tiers import AnyCase, parse_case
+from .words import member
 
 __all__ = ["cases_by_id", "make_cases", "refuse_training_words", "refuse_words", "select_cases"]
 
@@ -111,7 +112,7 @@ def refuse_words(choices: Choices, tier: Tier) -> None:
 
 def _model_cases(choices: Choices) -> tuple[ModelCase, ...]:
     """Return the cases of networks: for each network each dtype, for each dtype each pass, for each pass each norm."""
-    # PyTorch is imported for it, which no other tier needs here.
+    # PyTorch is imported for it, which the op tier does not need here.
     from .models.networks import network, networks
 
     chosen = [network(name) for name in split(choices.network)] if choices.network else networks()
@@ -128,40 +129,32 @@ def _model_cases(choices: Choices) -> tuple[ModelCase, ...]:
 
 _SERVED_NETWORKS = ("gpt2", "llama")
 """A network of each norm, where none is named."""
-_SERVED_BATCHES = (1, 4, 16, 64)
-"""One user, and three loads of a server."""
 
 
 def _throughput_cases(choices: Choices) -> tuple[ThroughputCase, ...]:
-    """Return the cases of training and serving: for each network each dtype, then each mode, each batch and each norm."""
-    from .models.networks import network
-    from .workloads.throughput import token_size
+    """Return the cases of training and serving; see `workloads.throughput.throughput_cases`."""
+    # PyTorch is imported for it, which the op tier does not need here.
+    from .workloads.throughput import throughput_cases
 
-    # Serving has one process; of several asked for without a mode, training is meant.
-    modes = [Mode.TRAIN.value] if choices.nproc > 1 and choices.mode == DEFAULTS.mode else split(choices.mode)
-    cases = []
-    for name, dtype, mode in product(split(choices.network) or _SERVED_NETWORKS, split(choices.dtype), modes):
-        size = token_size(network(name), choices.preset)
-        is_trained = mode == Mode.TRAIN
-        batches = [_count(word, "batch") for word in split(choices.batch)] or (size[:1] if is_trained else _SERVED_BATCHES)
-        accumulation = choices.accumulation
-        if is_trained and choices.global_batch is not None:
-            batch, accumulation = split_global_batch(choices.global_batch, choices.nproc, split(choices.batch), choices.accumulation)
-            batches = [batch]
-        for batch, norm in product(batches, split(choices.norm)):
-            case = ThroughputCase.make(
-                name,
-                choices.preset,
-                norm,
-                mode,
-                (batch, size[1] if choices.tokens is None else choices.tokens),
-                dtype,
-                accumulation=accumulation if is_trained else 1,
-                autocast=choices.autocast or None,
-                checkpointing=choices.checkpointing and is_trained,
-            )
-            cases.append(_known(case))
-    return tuple(dict.fromkeys(cases))
+    batches = [_count(word, "batch") for word in split(choices.batch)]
+    trained, accumulation = batches, choices.accumulation
+    if choices.global_batch is not None:
+        batch, accumulation = split_global_batch(choices.global_batch, choices.nproc, batches, choices.accumulation)
+        trained = [batch]
+    return throughput_cases(
+        networks=split(choices.network) or _SERVED_NETWORKS,
+        preset=choices.preset,
+        # Serving has one process; of several asked for without a mode, training is meant.
+        modes=[Mode.TRAIN] if choices.nproc > 1 and choices.mode == DEFAULTS.mode else split(choices.mode),
+        norms=split(choices.norm),
+        dtypes=split(choices.dtype),
+        trained=trained,
+        served=batches or SERVED_BATCHES,
+        tokens=choices.tokens,
+        accumulation=accumulation,
+        autocast=choices.autocast or None,
+        checkpointing=choices.checkpointing,
+    )
 
 
 def _count(word: str, what: str) -> int:
@@ -176,7 +169,7 @@ def _known(case: _C) -> _C:
         from .models.networks import network
 
         if (size := network(case.network).size(case.preset)) != case.size:
-            raise UsageError(f"case id {case.id!r}: {case.label} has the size {'x'.join(map(str, size))}, not {case.shape_label}")
+            raise UsageError(f"case id {case.id!r}: {case.label} has the size {shape_text(size)}, not {case.shape_label}")
     if isinstance(case, ThroughputCase):
         from .workloads.throughput import refuse_case
 

@@ -7,13 +7,13 @@ the processes a case was measured in: turns inside a process share its physical 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 from statistics import fmean, median, stdev
 
 import msgspec
 from scipy.special import stdtrit
 
-from .measurement import Block, Measurement
+from .measurement import UNHELD, Block, Measurement
 
 __all__ = [
     "RATIO_WIDENING",
@@ -21,13 +21,19 @@ __all__ = [
     "Interval",
     "Unit",
     "block_log_medians",
+    "independent_ratio",
+    "is_launch_bound",
     "log_interval",
+    "mean_interval",
     "pooled_samples",
     "ratio_interval",
+    "ratio_or_none",
     "time_interval",
 ]
 
 LEVEL = 0.95
+_LAUNCHES_ALONE = 0.9
+"""Share of a call's time that launching it takes where the device waits for the host throughout."""
 
 TIME_WIDENING = 2.0
 RATIO_WIDENING = 1.5
@@ -72,17 +78,21 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return self.low is not None and not self.contains(value)
 
 
-def log_interval(logs: Sequence[float], unit: str, level: float = LEVEL, *, widening: float = 1.0) -> Interval:
-    """Return the geometric mean of exp(logs) with Student's t interval over the units, made `widening` times as wide (in logs).
-
-    `logs` holds one log value per unit. With a single one the interval is null.
-    """
-    count = len(logs)
-    centre = fmean(logs)
+def mean_interval(values: Sequence[float], unit: str, level: float = LEVEL, *, widening: float = 1.0) -> Interval:
+    """Return the mean with Student's t interval over the units, made `widening` times as wide; with a single one the interval is null."""
+    count = len(values)
+    centre = fmean(values)
     if count < 2:
-        return Interval(estimate=exp(centre), low=None, high=None, level=level, unit=Unit(unit, count))
-    half = widening * float(stdtrit(count - 1, 0.5 + level / 2)) * stdev(logs) / sqrt(count)
-    return Interval(estimate=exp(centre), low=exp(centre - half), high=exp(centre + half), level=level, unit=Unit(unit, count))
+        return Interval(estimate=centre, low=None, high=None, level=level, unit=Unit(unit, count))
+    half = widening * float(stdtrit(count - 1, 0.5 + level / 2)) * stdev(values) / sqrt(count)
+    return Interval(estimate=centre, low=centre - half, high=centre + half, level=level, unit=Unit(unit, count))
+
+
+def log_interval(logs: Sequence[float], unit: str, level: float = LEVEL, *, widening: float = 1.0) -> Interval:
+    """Return the geometric mean of exp(logs) with its interval, which is that of the mean of the logs, one per unit."""
+    mean = mean_interval(logs, unit, level, widening=widening)
+    low, high = (None if end is None else exp(end) for end in (mean.low, mean.high))
+    return Interval(estimate=exp(mean.estimate), low=low, high=high, level=level, unit=mean.unit)
 
 
 def _repetition_logs(block: Block) -> list[float]:
@@ -126,6 +136,39 @@ def ratio_interval(numerator: Measurement, denominator: Measurement, level: floa
         per_block.append([a - b for a, b in zip(_repetition_logs(above), _repetition_logs(below), strict=True)])
     logs, unit = _by_unit(per_block)
     return log_interval(logs, unit, level, widening=RATIO_WIDENING)
+
+
+def ratio_or_none(numerator: Measurement | None, denominator: Measurement | None) -> Interval | None:
+    """Return `ratio_interval`, or None without one of the two, and where they have none: taken apart, or samples that are no times."""
+    if numerator is None or denominator is None:
+        return None
+    try:
+        return ratio_interval(numerator, denominator)
+    except ValueError:
+        return None
+
+
+def independent_ratio(above: Interval, below: Interval) -> Interval:
+    """Return above / below of two that did not take turns. Variances add on the log scale, and so do squared half-widths."""
+    centre = log(above.estimate / below.estimate)
+    unit = Unit(above.unit.kind, min(above.unit.count, below.unit.count))
+    if above.low is None or above.high is None or below.low is None or below.high is None:
+        return Interval(estimate=exp(centre), low=None, high=None, level=above.level, unit=unit)
+    half = hypot(log(above.high / above.low), log(below.high / below.low)) / 2
+    return Interval(estimate=exp(centre), low=exp(centre - half), high=exp(centre + half), level=above.level, unit=unit)
+
+
+def is_launch_bound(measurement: Measurement | None) -> bool:
+    """Say whether the host took longer to launch a call than the device to run it, where that was measured.
+
+    Where launching is part of a call's time it cannot take longer; then it is bound by it if the device was done with it at once.
+    """
+    blocks = measurement.blocks if measurement is not None else ()
+    host = [sample for block in blocks for turns in block.host_s or () for sample in turns]
+    if measurement is None or not host:
+        return False
+    share = _LAUNCHES_ALONE if measurement.timer == UNHELD else 1.0
+    return median(host) > share * median(pooled_samples(measurement))
 
 
 def pooled_samples(measurement: Measurement) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -13,13 +14,24 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["FittingTable"]
+__all__ = ["FittingTable", "console"]
+
+WIDTH_OF_A_FILE = 200
+"""Columns where output goes to a file, a pipe or a CI log, none of which has a width: at rich's 80 a case's id breaks over lines."""
 
 _WHOLE = 40
 """A cell up to this wide is never wrapped, so no figure, interval or formula is; a longer one without a space isn't either."""
 _UNLIMITED = 100_000
 _GAP = 2
 _MOST_KEYS = 3
+
+
+def console(width: int | None = None) -> Console:
+    """Return what prints tables to stdout. Where that is no terminal it is `width` columns wide, else as COLUMNS says, else as a file."""
+    found = Console()
+    if not found.is_terminal and (width is not None or not os.environ.get("COLUMNS", "").isdigit()):
+        found.width = width or WIDTH_OF_A_FILE
+    return found
 
 
 class FittingTable(Table):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from .case import DType, Norm, Pass, Tier, member, parsed_options
+from .case import DType, Norm, Pass, Tier, parsed_options
 from .errors import UsageError
 from .metric import Metric, tokens_metric
 from .model_case import ModelCase
-from .network_case import NetworkCase, parsed_label, parsed_size
+from .network_case import NetworkCase, parsed_label
+from .shape import parsed_shape, shape_text
+from .words import member
 
-__all__ = ["Mode", "ThroughputCase"]
+__all__ = ["SERVED_BATCHES", "Mode", "ThroughputCase"]
 
+SERVED_BATCHES = (1, 4, 16, 64)
+"""One user, and three loads of a server: what is served where nobody says."""
 _PROMPT_QUARTERS = 3
 """Quarters of the positions of a decode that its prompt takes; the tokens of the last one are written one by one."""
 
@@ -60,9 +64,7 @@ class ThroughputCase(NetworkCase, frozen=True, kw_only=True, tag_field="tier", t
         if len(size) != 2:
             raise UsageError(f"size {size!r} is not batch x tokens")
         if found is Mode.DECODE and size[1] < 4:
-            raise UsageError(
-                f"size {'x'.join(map(str, size))} leaves nothing to decode: give 4 tokens or more, of which a quarter is written"
-            )
+            raise UsageError(f"size {shape_text(size)} leaves nothing to decode: give 4 tokens or more, of which a quarter is written")
         if not isinstance(accumulation, int) or accumulation < 1:
             raise UsageError(f"accumulation {accumulation!r} must be a whole number of microbatches, at least 1")
         if found is not Mode.TRAIN and (accumulation > 1 or checkpointing):
@@ -131,7 +133,7 @@ class ThroughputCase(NetworkCase, frozen=True, kw_only=True, tag_field="tier", t
         network, preset = parsed_label(label, text)
         options = parsed_options(rest, text, _parse_option)
         try:
-            return cls.make(network, preset, norm, mode, parsed_size(size, text), dtype, **options)  # type: ignore[arg-type]
+            return cls.make(network, preset, norm, mode, parsed_shape(size), dtype, **options)  # type: ignore[arg-type]
         except UsageError as error:
             raise UsageError(f"case id {text!r}: {error}") from None
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .case import Case, Tier, member
+from .case import Case, Tier
 from .errors import UsageError
 from .model_case import ModelCase
 from .throughput_case import ThroughputCase
+from .words import member
 
 __all__ = ["AnyCase", "parse_case"]
 

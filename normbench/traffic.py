@@ -9,8 +9,6 @@ Tensors, with R rows, N columns, e bytes per element of x and w per element of t
 
 from __future__ import annotations
 
-from collections.abc import Sized
-
 from .case import Case, DType, Norm
 
 __all__ = ["arithmetic_intensity", "bytes_moved", "flops", "predicted_peak_bytes"]
@@ -75,15 +73,13 @@ def arithmetic_intensity(case: Case) -> float:
     return flops(case) / bytes_moved(case)
 
 
-def predicted_peak_bytes(case: Case, providers: int | Sized) -> int:
-    """Return a cautious estimate of the memory that checking and measuring a case with these providers takes, in bytes.
+def predicted_peak_bytes(case: Case, providers: int) -> int:
+    """Return a cautious estimate of the memory that checking and measuring a case with so many providers takes, in bytes.
 
-    `providers` is their number, or a collection of them. Checking holds the inputs, every provider's outputs (gradients included)
-    and what the hungriest provider has live at once. Measuring holds the inputs, the target of the copy that runs along, for the
-    backward pass every provider's graph, and again the hungriest provider. Copies of inputs that a provider overwrites, buffers
-    that flush a cache, and the interpreter with its compilers come on top.
+    Checking holds the inputs, every provider's outputs (gradients included) and what the hungriest provider has live at once. Measuring
+    holds the inputs, the target of the copy that runs along, for the backward pass every provider's graph, and again the hungriest
+    provider. Copies of inputs that a provider overwrites, buffers that flush a cache, and the interpreter with its compilers come on top.
     """
-    count = providers if isinstance(providers, int) else len(providers)
     streams = 2 if case.residual else 1
     directions = 2 if case.pass_.has_backward else 1
     activation = case.numel * case.dtype.itemsize
@@ -93,8 +89,8 @@ def predicted_peak_bytes(case: Case, providers: int | Sized) -> int:
     inputs = streams * directions * activation + affine
     outputs = streams * directions * activation + affine
     working = (_LIVE_FORWARD_BACKWARD if case.pass_.has_backward else _LIVE_FORWARD) * wide
-    graphs = 0 if case.pass_.has_forward else count * (_SAVED * wide + streams * activation)
-    return _FIXED_BYTES + inputs + max(count * outputs, activation + graphs) + working
+    graphs = 0 if case.pass_.has_forward else providers * (_SAVED * wide + streams * activation)
+    return _FIXED_BYTES + inputs + max(providers * outputs, activation + graphs) + working
 
 
 def _statistics_per_row(case: Case) -> int:

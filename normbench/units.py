@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import exp, floor, log, log10
 from statistics import fmean
@@ -14,15 +13,17 @@ __all__ = [
     "TIMES",
     "TIME_UNITS",
     "bytes_text",
+    "count",
     "duration",
-    "escape",
     "interval_text",
     "join_words",
     "number",
     "percent",
+    "percent_given",
     "plus_minus",
     "rate_text",
     "ratio_text",
+    "some",
     "time_text",
     "time_unit",
 ]
@@ -81,7 +82,13 @@ def rate_text(interval: Interval) -> str:
 
 
 def percent(share: float) -> str:
+    """Return a share that was measured in percent, with two significant digits: `0.35 %`, `5.0 %`, `140 %`."""
     return f"{number(100 * share, 2)} %"
+
+
+def percent_given(share: float) -> str:
+    """Return a share that somebody chose in percent, with no digit more than it has: `5 %`, `0.25 %`."""
+    return f"{100 * share:g} %"
 
 
 def plus_minus(share: float, half: float | None) -> str:
@@ -110,9 +117,12 @@ def join_words(words: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def escape(text: str, limit: int = 400) -> str:
-    """Return text that Markdown shows as it is, on one line, also in a cell of a table; cut at `limit` characters."""
-    line = " ".join(text.split())
-    if len(line) > limit:
-        line = line[: limit - 1] + "…"
-    return re.sub(r"[\\`*\[\]<>|~#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)
+def some(names: Iterable[str], most: int) -> str:
+    """Return at most so many names and how many more there are: `a`, `a and b`, or `a, b and 3 more`."""
+    names = list(names)
+    return join_words(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def count(n: int, noun: str) -> str:
+    """Return how many there are of what a noun names, e.g. `1 row` or `2 rows`."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ PURE = {
     "estimate",
     "grids",
     "kernels.launch",
+    "layers",
+    "markdown",
     "measure.plan",
     "measurement",
     "metric",
@@ -36,17 +39,22 @@ PURE = {
     "rates",
     "record",
     "results",
+    "scaling",
+    "shape",
     "stats",
     "throughput_case",
     "tiers",
     "traffic",
+    "units",
+    "words",
 }
 PURE |= {f"inspection.{name}" for name in ("budget", "devices", "difference", "figures", "machine_code", "ptx", "scope", "tables")}
 PURE |= {"checkup.pairs", "checkup.plan", "checkup.verdict"}
 PURE |= {"comparison.difference", "comparison.drift", "distributed.global_batch", "sweep.entry", "sweep.search"}
-PURE |= {f"kernels.tuning.{name}" for name in ("candidates", "devices", "model", "ranking", "tables")}
+PURE |= {f"tuning.{name}" for name in ("candidates", "devices", "model", "ranking", "tables")}
 PURE |= {f"profile.{name}" for name in ("costs", "events", "kinds", "parts", "summary")}
-PURE |= {f"gate.{name}" for name in ("decide", "flips", "outcome", "peers", "policy", "simulation", "validation")}
+PURE |= {f"gate.{name}" for name in ("decide", "flips", "markdown", "outcome", "peers", "policy", "simulation")}
+PURE |= {f"gate.{name}" for name in ("trial_report", "validation")}
 """Plain values in, plain values out: they can be read, tested and trusted without a device, a clock or a file."""
 EFFECTS = {"torch", "triton", "time", "datetime", "os", "subprocess", "pathlib", "socket", "random", "resource", "shutil", "tempfile"}
 
@@ -76,6 +84,19 @@ CLOCKS = {
     "store": "names and stamps runs with the date",
 }
 """Who reads a clock, and what for. Whoever joins says why."""
+
+TALKERS = {
+    "bar": "makes the screen of all progress",
+    "progress": "shows the progress of a run",
+    "terminal": "makes the console of all tables",
+    "throughput": "is a command: what torchrun starts",
+    "distributed.agent": "is a command: what starts torchrun's ranks",
+    "fleet.scaling": "is a developer's command",
+    "measure.coverage": "is a developer's command",
+    "measure.overhead": "is a developer's command",
+    "tuning.command": "is a developer's command",
+}
+"""Who but the command line writes on a terminal, and what for."""
 
 FLOORS = [
     (
@@ -177,6 +198,28 @@ def test_no_import_goes_in_a_circle():
     assert len(list(order)) >= len(MODULES) - 1
 
 
+def top_of(name: str) -> str:
+    """Return the package, or the module beside the packages, that a module belongs to."""
+    return name.partition(".")[0]
+
+
+TOPS = {top_of(name) for name in MODULES if name}
+
+
+def test_no_package_imports_one_that_imports_it():
+    uses: dict[str, set[str]] = {top: set() for top in TOPS}
+    for name in MODULES:
+        uses.get(top_of(name), set()).update(top_of(used) for used in relative_imports(name) if top_of(used) in TOPS - {top_of(name)})
+    assert set(TopologicalSorter(uses).static_order()) == TOPS
+
+
+def test_guide_names_every_package_and_every_module_beside_them_once():
+    page = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    table = page[page.index("| floor |") :].partition("\n\n")[0]
+    named = re.findall(r"`(\w+)/?`", table)
+    assert sorted(named) == sorted(TOPS)
+
+
 @pytest.mark.parametrize("name", sorted(PURE))
 def test_pure_module_imports_only_pure_ones_and_no_effects(name):
     assert relative_imports(name) <= PURE
@@ -199,6 +242,15 @@ def test_nobody_imports_the_top(top):
     outside = [name for name in MODULES if name.partition(".")[0] not in (top, "throughput")]
     assert outside
     assert [name for name in outside if any(used.partition(".")[0] == top for used in relative_imports(name))] == []
+
+
+def test_whoever_writes_on_a_terminal_says_why():
+    ways = {"print", "typer.echo", "sys.stdout.write", "sys.stderr.write", "Console", "console", "make_screen"}
+
+    def calls(name: str) -> set[str]:
+        return {ast.unparse(node.func) for node in run_time_nodes(tree_of(name)) if isinstance(node, ast.Call)}
+
+    assert {name for name in MODULES if top_of(name) != "cli" and calls(name) & ways} == TALKERS.keys()
 
 
 def test_whoever_reads_a_clock_says_what_for():

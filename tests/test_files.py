@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from normbench.files import AppendedFile
+from normbench.errors import NormbenchError
+from normbench.files import AppendedFile, write_page
 
 
 @pytest.fixture
@@ -50,3 +51,16 @@ def test_file_whose_folder_is_gone_cannot_be_put_back(tmp_path):
     with pytest.raises(FileNotFoundError):
         file.append(b"one\n")
     file.close()
+
+
+def test_a_page_is_written_with_the_pictures_that_there_are(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    page = write_page(folder, "page.md", "µ\n", {"a.png": b"PNG", "b.png": None})
+    assert page.read_text(encoding="utf-8") == "µ\n"
+    assert {file.name: file.read_bytes() for file in folder.glob("*.png")} == {"a.png": b"PNG"}
+
+
+def test_a_page_that_cannot_be_written_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NormbenchError, match=r"cannot write page\.md to .*file.*; give a folder"):
+        write_page(tmp_path / "file", "page.md", "", {})

@@ -82,7 +82,7 @@ def test_an_empty_shape_is_a_shape():
     assert shapes_of("0x512") == [(0, 512)]
 
 
-@pytest.mark.parametrize("name", ["4x", "8x1024,", "8x-1", "4xx5", "8x1024;4", "12.5"])
+@pytest.mark.parametrize("name", ["4x", "8x1024,", "8x-1", "4xx5", "8x1024;4", "12.5", "8x\u0661", f"8x{'9' * 5000}"])
 def test_what_is_no_shape_is_refused(name):
     with pytest.raises(UsageError, match="is not a shape such as"):
         grid(name)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from normbench.adversary import Layout, Trial, Values
-from normbench.case import Case
-from normbench.problem import TILE, make_problem, moved
+from normbench.case import Case, DType
+from normbench.problem import TILE, dtype_name, dtype_of, make_problem, moved, torch_dtype
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -21,6 +21,11 @@ def tensors(problem):
 
 def full_case(shape=(6, 5), dtype="float32", norm="layer_norm", **options):
     return Case.make(norm, "forward_backward", shape, dtype, residual=True, **options)
+
+
+def test_dtypes_have_the_names_that_pytorch_gives_them():
+    assert all(dtype_of(torch_dtype(one)) is one for one in DType)
+    assert (dtype_of(torch.int32), dtype_name(torch.int32)) == (None, "int32")
 
 
 def test_tensors_have_the_shapes_and_dtypes_of_the_case():

@@ -69,5 +69,13 @@ def test_study_of_a_claim_plans_the_trials_that_it_picks(one):
         assert options.get("seed", next(iter(seeds))) in seeds
 
 
+@pytest.mark.parametrize(
+    ("name", "half_width"), [("exit-norm-post-ln", 0.0005), ("exit-norm-pre-ln", 0.0005), ("residual-stream-norms-12-blocks", 0.01)]
+)
+def test_figures_of_the_trunk_agree_to_what_is_granted_them(name, half_width):
+    for figure, (low, high) in claim(name).bands().items():
+        assert (low, high) == pytest.approx((claim(name).number(figure) - half_width, claim(name).number(figure) + half_width))
+
+
 def test_computations_of_claims_are_there():
     assert {one.options["name"] for one in claims() if one.evaluator == "computation"} == COMPUTATIONS.keys()

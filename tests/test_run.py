@@ -6,11 +6,16 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import psutil
 import pytest
 
+from normbench.choices import Choices
+from normbench.errors import UsageError
 from normbench.record import Role, Status
-from normbench.stored_run import read_run
+from normbench.request import make_request
+from normbench.run import Runner, create_run
+from normbench.stored_run import INFO, read_run
 
 # Eight cases of about a second each: long enough to be hit in the middle.
 ARGUMENTS = ["--grid", "8x64,16x64,32x64,64x64", "--provider", "eager,aten", "--pass", "forward", "--budget", "0.5", "--threads", "1"]
@@ -104,3 +109,32 @@ def test_resume_with_other_choices_is_refused(tmp_path, normbench):
             process = normbench("run", *words, *other, "--resume", "latest", cwd=tmp_path)
             assert process.returncode == 2
             assert said in process.stderr
+
+
+class NoMeasurer:
+    """Stand in for measuring processes: a run that is refused needs none."""
+
+    device = {"type": "cpu"}
+
+    def __init__(self, *args, **options):
+        pass
+
+    def load_networks(self, cases):
+        pass
+
+    def close(self):
+        pass
+
+
+def test_a_run_of_another_machine_is_refused_and_left_as_it_was(tmp_path):
+    choices = Choices(grid="8x64", provider="aten", norm="rms_norm", pass_="forward", threads=1)
+    request = msgspec.structs.replace(make_request(choices, command=[]), root=str(tmp_path))
+    with create_run(request, request.groups(), device={}) as writer:
+        pass
+    info = writer.path / INFO
+    info.write_bytes(info.read_bytes().replace(b'"cpu_model"', b'"cpu_model_there"'))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".log"}
+    resumed = Runner(msgspec.structs.replace(request, resume=writer.path.name), measurer=NoMeasurer)
+    with pytest.raises(UsageError, match="was taken on another machine"), resumed:
+        pass
+    assert {path: path.read_bytes() for path in before} == before

@@ -11,14 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from normbench.measurement import Block, Measurement, StopReason
+from normbench.measurement import UNHELD, Block, Measurement, StopReason
 from normbench.stats import (
     Interval,
     Unit,
     block_log_medians,
+    independent_ratio,
+    is_launch_bound,
     log_interval,
+    mean_interval,
     pooled_samples,
     ratio_interval,
+    ratio_or_none,
     time_interval,
 )
 
@@ -49,6 +53,14 @@ def test_interval_by_hand():
     interval = log_interval([0.0, 2.0], "process")
     assert interval.estimate == pytest.approx(math.e)
     assert math.log(interval.high) == pytest.approx(1 + math.tan(0.475 * math.pi))
+
+
+def test_mean_of_plain_values_has_students_interval():
+    mean = mean_interval([-1.0, 3.0], "seed")
+    half = 2 * math.tan(0.475 * math.pi)
+    assert (mean.low, mean.estimate, mean.high) == pytest.approx((1 - half, 1, 1 + half))
+    assert mean.unit == Unit("seed", 2)
+    assert mean_interval([3.0], "seed").low is None
 
 
 def test_equal_units_give_an_interval_without_width():
@@ -165,6 +177,44 @@ def test_measurements_that_were_not_taken_together_have_no_ratio(one, other, fau
     for pair in ((one, other), (other, one)):
         with pytest.raises(ValueError, match=f"not taken together.*{fault}"):
             ratio_interval(*pair)
+
+
+def test_ratio_of_what_has_none_is_none():
+    one, other = measured([[1.0]], [[1.0]]), measured([[2.0]], [[2.0]])
+    assert ratio_or_none(one, other) == ratio_interval(one, other)
+    assert ratio_or_none(one, measured([[2.0]])) is None
+    assert ratio_or_none(one, measured([[2.0]], [[0.0]])) is None
+    assert ratio_or_none(None, other) is ratio_or_none(one, None) is None
+
+
+def test_variances_of_independent_times_add_on_the_log_scale():
+    # Half-widths of 3 % and 4 % make one of 5 %, from no more processes than either has.
+    above = Interval(estimate=6.0, low=6 * math.exp(-0.03), high=6 * math.exp(0.03), unit=Unit("process", 5))
+    below = Interval(estimate=2.0, low=2 * math.exp(-0.04), high=2 * math.exp(0.04), unit=Unit("process", 4))
+    ratio = independent_ratio(above, below)
+    assert ratio.estimate == pytest.approx(3)
+    assert (ratio.low, ratio.high) == pytest.approx((3 * math.exp(-0.05), 3 * math.exp(0.05)))
+    assert ratio.unit == Unit("process", 4)
+
+
+def test_independent_ratio_to_a_time_without_an_interval_has_none():
+    above = Interval(estimate=6.0, low=5.0, high=7.0, unit=Unit("process", 5))
+    ratio = independent_ratio(above, Interval(estimate=2.0, low=None, high=None, unit=Unit("process", 1)))
+    assert (ratio.estimate, ratio.low, ratio.high) == (pytest.approx(3), None, None)
+
+
+def test_call_is_launch_bound_where_the_host_takes_longer_to_launch_it_than_the_device_to_run_it():
+    def launched(host_s, timer="cuda_event"):
+        block = Block(started_at=0.0, inner=1, samples_s=((2e-6, 3e-6),), host_s=host_s)
+        return Measurement(timer=timer, blocks=(block,), stop=StopReason.BLOCKS)
+
+    assert is_launch_bound(launched(((4e-6, 5e-6),)))
+    assert not is_launch_bound(launched(((1e-6, 2e-6),)))
+    assert not is_launch_bound(launched(None))
+    assert not is_launch_bound(None)
+    # Launching as a part of the time: nearly all of it, or the device works on when the host is done.
+    assert is_launch_bound(launched(((1.9e-6, 2.9e-6),), UNHELD))
+    assert not is_launch_bound(launched(((1.5e-6, 2e-6),), UNHELD))
 
 
 def test_pooled_samples_keep_their_order():

@@ -8,9 +8,9 @@ import torch
 
 from normbench.case import Case, Pass
 from normbench.measure.memory import peak_bytes
-from normbench.measure.threads import set_threads
 from normbench.problem import make_problem
 from normbench.registry import Registry
+from normbench.threads import set_threads
 from normbench.traffic import arithmetic_intensity, bytes_moved, flops, predicted_peak_bytes
 from normbench.workloads.op import make_call, outputs_of
 
@@ -89,7 +89,6 @@ def test_predicted_peak_by_hand():
     big = Case.make("rms_norm", "forward", (1024, 1024), "bfloat16")
     # x and weight; both providers' y; five tensors of x's size in fp32.
     assert predicted_peak_bytes(big, 2) - predicted_peak_bytes(big, 0) == 2 * (2 * 2**20 + 2 * 1024) - 2 * 2**20
-    assert predicted_peak_bytes(big, ["eager", "aten"]) == predicted_peak_bytes(big, 2)
     assert predicted_peak_bytes(big, 2) == 64 * 2**20 + (2**21 + 2048) + 2 * (2**21 + 2048) + 5 * 2**22
 
 
@@ -103,7 +102,7 @@ def test_what_checking_and_timing_take_stays_below_and_near(norm, pass_, dtype, 
     names = ["eager", "aten"]
     taken = peak_bytes(partial(check_and_time, asked, names), "cpu")
     fixed = predicted_peak_bytes(Case.make(norm, pass_, (0, 1), dtype), 0)
-    predicted = predicted_peak_bytes(asked, names) - fixed
+    predicted = predicted_peak_bytes(asked, len(names)) - fixed
     assert taken <= predicted <= 2.5 * taken
 
 

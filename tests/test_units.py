@@ -7,13 +7,15 @@ import pytest
 from normbench.stats import Interval, Unit
 from normbench.units import (
     bytes_text,
+    count,
     duration,
-    escape,
     interval_text,
     join_words,
     number,
     percent,
+    percent_given,
     rate_text,
+    some,
     time_unit,
 )
 
@@ -61,13 +63,21 @@ def test_interval_without_bounds_says_so():
 
 
 def test_percent_and_words():
-    assert [percent(share) for share in (0.851, 1.05, 0.052)] == ["85 %", "105 %", "5.2 %"]
+    assert [percent(share) for share in (0.851, 1.05, 0.052, 0.05)] == ["85 %", "105 %", "5.2 %", "5.0 %"]
+    # Above the whole there is no exponent either.
+    assert [percent(share) for share in (0.0, 0.0996, 0.997, 1.0, 1.5)] == ["0 %", "10 %", "100 %", "100 %", "150 %"]
+    assert [percent_given(share) for share in (0.05, 0.07, 0.0025, 1.5)] == ["5 %", "7 %", "0.25 %", "150 %"]
     assert [join_words(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
 
 
-def test_escape_keeps_a_table_cell_whole():
-    assert escape("a|b\n  `c` <d>\t_e_ my_kernel *f*") == r"a\|b \`c\` \<d\> \_e\_ my_kernel \*f\*"
-    assert len(escape("x" * 1000)) == 400
+def test_of_many_names_the_first_are_told_and_how_many_more_there_are():
+    names = ["a", "b", "c", "d"]
+    assert [some(names[:n], 3) for n in range(5)] == ["", "a", "a and b", "a, b and c", "a, b, c and 1 more"]
+    assert some(names, 1) == "a and 3 more"
+
+
+def test_a_noun_is_in_the_plural_but_for_one():
+    assert [count(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
 
 
 def test_a_rate_has_the_wider_half_of_its_interval():

@@ -9,8 +9,9 @@ from zlib import crc32
 import msgspec
 import synthetic
 
-from normbench.conditions import Conditions
-from normbench.measurement import Measurement, Memory, Sustained
+from normbench.conditions import Conditions, Parallel
+from normbench.measurement import Measurement, Memory, Ranks, Sustained
+from normbench.metric import tokens_metric
 from normbench.record import NO_NORM, Record, Role
 from normbench.throughput_case import ThroughputCase
 
@@ -69,6 +70,13 @@ def group(
         fields = {"role": Role.CONTROL, "measurement": taken, "metric": made.metric, "group": group_id, "conditions": conditions}
         found.append(synthetic.record(made, NO_NORM, **fields, accuracy=None, memory=None, first_call_s=None))
     return found
+
+
+def together(cores: int = 2) -> list[Record]:
+    """Return a group that two processes train together, the second of them the slowest."""
+    records = group("train", conditions=Conditions(device="cpu", threads=1, processes=2, parallel=Parallel.DDP))
+    ranks = Ranks(each=(synthetic.constant(8e-3), synthetic.constant(10e-3)), alone=synthetic.constant(9e-3), cores=cores)
+    return [msgspec.structs.replace(one, measurement=synthetic.constant(10e-3), ranks=ranks, metric=tokens_metric(256)) for one in records]
 
 
 def _taken(case: ThroughputCase, name: str, time_s: float, noise: float, seed: int, processes: int) -> Measurement:

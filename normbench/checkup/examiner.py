@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..adversary import Trial
-from ..case import Case
+from ..case import Case, Norm, Pass
 from ..conditions import Conditions
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows, shrink
-from ..measure.checking import CheckResult, CheckTask, Purpose
+from ..measure.checking import CheckResult, CheckTask, Purpose, drained
 from ..measure.servers import Servers
 from ..record import Status
 from ..registry import Registry
@@ -38,9 +38,12 @@ tenth of a second. Which adversaries they are changes from one to the next."""
 COMPILED_EXAMINATIONS = 28
 """Examinations of a provider that compiles for each: 3 s apiece, and the first ones hold the most pairs of choices."""
 
-INTERPRETED_ELEMENTS, LARGER_INTERPRETED = 2**15, 3
-"""Elements of a case that the interpreter gets through in seconds, and how many larger ones it takes: a backward of 72704 columns, whose
-column sums are thousands of small programs, is half a minute."""
+INTERPRETED_ELEMENTS = 2**15
+"""Elements of a case that the interpreter gets through in seconds: a backward of 72704 columns, whose column sums are thousands of small
+programs, is half a minute."""
+_OF_LARGER = f"; of those with more than {INTERPRETED_ELEMENTS} elements one of each norm and pass"
+WIDE_COLS = 2**15
+"""A wider row fits no program of any kernel as a whole: looped kernels are others, and another one for each norm and pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ def make_lanes(providers: Sequence[str], examinations: Sequence[Examination], *,
             providers=tuple(specs),
             examinations=taken[kind],
             in_interpreter=kind == "interpreted",
-            note=_left_out(taken[kind], everything),
+            note=_left_out(taken[kind], everything) + (_OF_LARGER if taken[kind] is not everything and kind == "interpreted" else ""),
         )
         for kind, specs in kinds.items()
     ]
@@ -93,12 +96,14 @@ def _first_trials(one: Examination, count: int) -> Examination:
 
 
 def _affordable(examinations: Sequence[Examination]) -> tuple[Examination, ...]:
-    """Return what Triton's interpreter gets through in a minute or two: two trials of small cases, one of a few large ones."""
+    """Return what the interpreter gets through in minutes: two trials of a small case, and one large case of each norm and pass."""
     larger = [one for one in examinations if fewer_rows(one.case).numel > INTERPRETED_ELEMENTS]
+    kinds: dict[tuple[Norm, Pass], list[Examination]] = {}
+    for one in larger:
+        kinds.setdefault((one.case.norm, one.case.pass_), []).append(one)
+    chosen = [min(same, key=lambda one: (one.case.cols <= WIDE_COLS, fewer_rows(one.case).numel)) for same in kinds.values()]
     return tuple(
-        _first_trials(one, 1 if one in larger else INTERPRETED_TRIALS)
-        for one in examinations
-        if one not in larger or one in larger[:LARGER_INTERPRETED]
+        _first_trials(one, 1 if one in chosen else INTERPRETED_TRIALS) for one in examinations if one not in larger or one in chosen
     )
 
 
@@ -203,8 +208,6 @@ class _Work:
 
     def _attempt(self, case: Case, providers: tuple[str, ...], trials: tuple[Trial, ...]) -> list[CheckResult]:
         """Return what became of providers in trials as far as their process lived, and an error for who was at work when it died."""
-        results: list[CheckResult] = []
-        current: str | None = None
         task = CheckTask(
             case=case,
             conditions=Conditions(device=self._device, threads=1),
@@ -213,21 +216,15 @@ class _Work:
             trials=trials,
             purpose=Purpose.VERDICT,
         )
-        try:
-            for message in self._run_task(_CHECK, task):
-                if isinstance(message, CheckResult):
-                    results.append(message)
-                else:
-                    assert isinstance(message, tuple)
-                    _, current = message
-        except NormbenchError as error:
+        results, at_work, error = drained(self._run_task(_CHECK, task))
+        if error is not None:
             if self._stopped.is_set():
-                raise
+                raise error
             told = {(result.trial, result.provider) for result in results}
             left = [(trial, provider) for trial in trials for provider in providers if (trial, provider) not in told]
             # Trials go one after the other: who was at work in the first unfinished one is at fault, or all that are left in it.
             unfinished = [pair for pair in left if pair[0] == left[0][0]]
-            at_fault = [pair for pair in unfinished if pair[1] == current] or unfinished
+            at_fault = [pair for pair in unfinished if pair[1] == at_work] or unfinished
             results += [CheckResult(provider=name, trial=trial, status=Status.ERROR, reason=str(error)) for trial, name in at_fault]
         return results
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..case import Case, Tier
+from ..choices import Choices, words_of
 from ..conditions import Conditions
-from ..measure.threads import available_cores
 from ..model_case import ModelCase
-from ..record import Role
 from ..request import Request
-from ..results import Result, derive_results
 from ..run import execute
 from ..stored_run import read_run
 from ..studies.catalogue import study
@@ -19,8 +18,10 @@ from ..studies.conduct import observe_all
 from ..studies.journal import JOURNALS
 from ..studies.observation import Observation, Setting
 from ..studies.study import Scale
+from ..threads import available_cores
 from ..throughput_case import ThroughputCase
 from ..tiers import AnyCase
+from .sources import Found, Group, Source, Turns, Wanted, best_found, sources_of
 
 __all__ = ["Context", "Observed"]
 
@@ -35,8 +36,8 @@ class Context:
     """Give evaluators their observations and results.
 
     `studies` is the folder of studies; one that is not there is run now if its trials are short. `runs` are runs whose records are used
-    where they have a case under the wanted conditions; other cases are measured now, into `root`, those of the op tier up to a size and
-    none of whole networks if `quick`. `say` hears what goes on.
+    where those of one machine, with one software and plan, have all that is wanted; otherwise it is measured now, into `root`, cases of
+    the op tier up to a size and none of whole networks if `quick`. `say` hears what goes on.
     """
 
     def __init__(self, *, studies: Path, runs: Iterable[str] = (), root: Path, quick: bool, say: Callable[[str], None]) -> None:
@@ -45,11 +46,10 @@ class Context:
         self.quick = quick
         self._say = say
         self._observed: dict[str, Observed | str] = {}
-        self._results: list[Result] = []
         runs = tuple(dict.fromkeys(runs))
         self._are_runs_named = bool(runs)
-        for one in runs:
-            self._results += derive_results(read_run(one, root=root).records)
+        self._named = [source for one in runs for source in sources_of(read_run(one, root=root))]
+        self._measured: list[Source] = []
 
     def observed(self, name: str) -> Observed | str:
         """Return a study's observations, or why there are none."""
@@ -68,61 +68,71 @@ class Context:
         plan = found.plan(Scale(quick=True))
         return plan.common, tuple(observe_all(found, plan.trials, plan.common))
 
-    def results(self, cases: Iterable[AnyCase], providers: tuple[str, ...], *, device: str = "cpu", threads: int = 1) -> list[Result] | str:
-        """Return the results of all known records, after measuring those of the cases that are not there yet, or why they are not measured.
+    def results(
+        self, turns: Iterable[Turns], providers: tuple[str, ...], *, device: str = "cpu", threads: int = 1
+    ) -> tuple[Group, ...] | str:
+        """Return a group for each of `turns`, cases that take turns, by all providers: all groups of comparable sources.
 
-        The op cases of networks are measured along with them.
+        Where no such sources have a time or a lawful refusal for everything, it is measured, once. Where that is not done, the answer says
+        why. A group is empty where nothing is known of it. The op cases of networks are measured along with them.
         """
-        conditions = Conditions(device=device, threads=threads)
-        missing = tuple(case for case in cases if not all(self._has(case, provider, conditions) for provider in providers))
+        wanted = Wanted(turns=tuple(turns), providers=providers, conditions=Conditions(device=device, threads=threads))
+        found = self._found(wanted)
+        # What another machine lacks is not measured beside it: all of it is measured here, but for what was before.
+        missing = tuple(case for one in self._unmeasured(wanted) for case in one) if found.unsettled else ()
         if not missing:
-            return self._results
+            return found.groups
         for tier in (Tier.MODEL, Tier.THROUGHPUT):
             if self.quick and any(case.tier is tier for case in missing):
-                return f"waits for the {tier} tier: {self._remedy(missing, providers, conditions)}"
+                return f"waits for the {tier} tier: {self._remedy(found, missing, wanted)}"
         if self.quick and any(isinstance(case, Case) and case.numel > QUICK_NUMEL for case in missing):
-            return f"waits for a case too large for --quick: {self._remedy(missing, providers, conditions)}"
+            return f"waits for a case too large for --quick: {self._remedy(found, missing, wanted)}"
         self._say(f"measuring {', '.join(case.id for case in missing)}")
         request = Request(label="claims", cases=missing, providers=providers, device=device, threads=threads, root=str(self._root))
         path, _ = execute(request)
-        self._results += derive_results(read_run(path).records)
-        return self._results
+        self._measured += sources_of(read_run(path))
+        return self._found(wanted).groups
 
-    def _remedy(self, missing: Sequence[AnyCase], providers: tuple[str, ...], conditions: Conditions) -> str:
-        """Return what gives a quick evaluation the results that it lacks, and whether runs were named that lack them."""
-        why = (
-            f"the runs named by --run have no {missing[0].id} by {' and '.join(providers)} at {conditions.id}; "
-            if self._are_runs_named
-            else ""
-        )
-        wanted = f"normbench run {_choice(missing)} --provider {','.join(providers)}"
-        where = f"--device {conditions.device} --threads {conditions.threads}"
-        return f"{why}evaluate without --quick, or name the run of `{wanted} {where}` by --run"
+    def _found(self, wanted: Wanted) -> Found:
+        return best_found([*self._named, *self._measured], wanted)
 
-    def _has(self, case: AnyCase, provider: str, conditions: Conditions) -> bool:
-        return self.result(case, provider, conditions) is not None
+    def _unmeasured(self, wanted: Wanted) -> list[Turns]:
+        """Return what was not measured in this evaluation yet, however that ended."""
+        done = {
+            (one.record.case, one.record.provider)
+            for source in self._measured
+            for one in source.results
+            if one.record.conditions == wanted.conditions
+        }
+        return [turns for turns in wanted.turns if not {(case, provider) for case in turns for provider in wanted.providers} <= done]
 
-    def result(self, case: AnyCase, provider: str, conditions: Conditions) -> Result | None:
-        """Return the result of a case by a provider, None where no run that is known has one."""
-        for one in self._results:
-            record = one.record
-            if (record.case, record.provider, record.conditions, record.role) == (case, provider, conditions, Role.PROVIDER):
-                return one
-        return None
+    def _remedy(self, found: Found, missing: Sequence[AnyCase], wanted: Wanted) -> str:
+        """Return what gives a quick evaluation the results that it lacks, and what the runs that were named lack."""
+        providers, conditions = wanted.providers, wanted.conditions
+        lacking = found.unsettled[0][0]
+        asked = f"{lacking.id} by {' and '.join(providers)} at {conditions.id}"
+        of_it = [
+            one for source in self._named for one in source.results if one.record.case == lacking and one.record.conditions == conditions
+        ]
+        why = f"the runs named by --run have no {asked}; " if self._are_runs_named else ""
+        if of_it:
+            why = f"what the runs named by --run have of {asked} was not timed, not in turns, or not on one machine with the rest; "
+        said = {**_choice(missing), "provider": ",".join(providers), "device": conditions.device, "threads": conditions.threads}
+        command = " ".join(["normbench run", *words_of(Choices(**said), always=said)])
+        return f"{why}evaluate without --quick, or name the run of `{command}` by --run"
 
     @property
     def cores(self) -> int:
         return available_cores()
 
 
-def _choice(cases: Sequence[AnyCase]) -> str:
-    """Return the options of `normbench run` that choose these cases, with both norms: short where the cases are those of networks."""
+def _choice(cases: Sequence[AnyCase]) -> dict[str, Any]:
+    """Return what chooses these cases, with both norms, by field of `Choices`: short where the cases are those of networks."""
     networks = [case for case in cases if isinstance(case, ModelCase | ThroughputCase)]
     if len(networks) < len(cases):
-        return f"--case {','.join(case.id for case in cases)}"
+        return {"case": ",".join(case.id for case in cases)}
     parts = {"network": [case.network for case in networks], "preset": [case.preset for case in networks]}
-    parts["pass"] = [case.pass_.value for case in networks if isinstance(case, ModelCase)]
+    parts["pass_"] = [case.pass_.value for case in networks if isinstance(case, ModelCase)]
     served = [case for case in networks if isinstance(case, ThroughputCase)]
     parts |= {"mode": [case.mode.value for case in served], "batch": [str(case.size[0]) for case in served]}
-    chosen = [f"--{name} {','.join(dict.fromkeys(words))}" for name, words in parts.items() if words]
-    return " ".join([f"--tier {networks[0].tier.value}", *chosen])
+    return {"tier": networks[0].tier.value} | {name: ",".join(dict.fromkeys(words)) for name, words in parts.items() if words}

@@ -7,25 +7,22 @@ from math import log10
 
 import msgspec
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..drawing.canvas import INK, PAPER, png
+from ..drawing.canvas import BLUE, GREEN, GREY, INK, ORANGE, PINK, SKY, VERMILION, blank, grid, in_house_style, png
 from .evaluators import Evaluation
 from .verdict import Value, Verdict
 
 __all__ = ["STYLES", "Comparison", "comparisons", "draw"]
 
-# Okabe and Ito's palette, told apart with every common kind of colour blindness; markers tell apart in grey too.
 STYLES = {
-    Verdict.EXACT: ("#0072B2", "s"),
-    Verdict.REPRODUCED: ("#009E73", "o"),
-    Verdict.WRONG: ("#D55E00", "^"),
-    Verdict.OPPOSITE: ("#56B4E9", "<"),
-    Verdict.NOT_REPRODUCED: ("#E69F00", "D"),
-    Verdict.BOUNDED_OUT: ("#CC79A7", "v"),
-    Verdict.OTHER_SCOPE: ("#777777", "P"),
+    Verdict.EXACT: (BLUE, "s"),
+    Verdict.REPRODUCED: (GREEN, "o"),
+    Verdict.WRONG: (VERMILION, "^"),
+    Verdict.OPPOSITE: (SKY, "<"),
+    Verdict.NOT_REPRODUCED: (ORANGE, "D"),
+    Verdict.BOUNDED_OUT: (PINK, "v"),
+    Verdict.OTHER_SCOPE: (GREY, "P"),
 }
 _FARTHEST = 4.0
 """Decades between a published figure and one found here beyond which the mark stands at the edge."""
@@ -69,6 +66,7 @@ def comparisons(evaluations: Sequence[Evaluation]) -> list[Comparison]:
     return found
 
 
+@in_house_style
 def draw(evaluations: Sequence[Evaluation]) -> bytes | None:
     """Return a PNG of 1200 pixels' width, or None where no number was found here: savings in percent, and all else as found / published."""
     found = comparisons(evaluations)
@@ -78,15 +76,14 @@ def draw(evaluations: Sequence[Evaluation]) -> bytes | None:
     if not parts:
         return None
     heights = [0.17 * len(rows) + 0.5 for rows, _ in parts]
-    figure = Figure(figsize=(8.0, sum(heights) + 1.0), dpi=150, layout="constrained", facecolor=PAPER)
-    FigureCanvasAgg(figure)
+    figure = blank(sum(heights) + 1.0)
     axes = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False).ravel().tolist()
     for axis, (rows, drawing) in zip(axes, parts, strict=True):
         drawing(axis, rows)
         axis.set_yticks(range(len(rows)), [one.label for one in rows], fontsize=6)
         axis.set_ylim(len(rows) - 0.4, -0.6)
         axis.tick_params(axis="x", labelsize=7)
-        axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
+        grid(axis, "x")
     used = {one.verdict for one in found}
     handles = [
         Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=verdict.value)

@@ -9,7 +9,7 @@ from math import exp, inf, isfinite, nan
 
 from ..errors import NormbenchError
 
-__all__ = ["compute"]
+__all__ = ["Number", "compute"]
 
 Number = float | bool
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import exp, inf, log, sqrt
+from collections.abc import Mapping, Sequence
+from math import inf
 
 from ..attribution import Attribution, attribute
 from ..case import Case, DType, Norm, Pass
-from ..conditions import Conditions
 from ..estimate import Estimate
 from ..model_case import ModelCase
 from ..models.networks import network, networks
 from ..published import Claim
+from ..rates import metric_ratio
 from ..results import Result
-from ..stats import Interval
+from ..shape import parsed_shape
+from ..stats import Interval, independent_ratio
 from ..traffic import bytes_moved
 from ..units import join_words
 from .context import Context
+from .sources import find
 from .verdict import Bound, Measured, Value
 
 __all__ = ["from_model", "from_op", "from_providers"]
@@ -32,28 +34,25 @@ def from_op(claim: Claim, context: Context) -> Measured | str:
     The two are cases of their own, measured in rotation and not in turns: their intervals are independent.
     """
     shapes = claim.options.get("shapes", [claim.options.get("shape")])
-    conditions = Conditions(device="cpu", threads=1)
-    pairs = [tuple(_case(norm, text) for norm in (Norm.LAYER_NORM, Norm.RMS_NORM)) for text in shapes]
-    for pair in pairs:
-        waits = context.results(pair, (BUILT_IN, BY_HAND), threads=1)
-        if isinstance(waits, str):
-            return waits
-    found = []
-    for layer, rms in pairs:
-        layer_result, rms_result = context.result(layer, BUILT_IN, conditions), context.result(rms, BY_HAND, conditions)
-        for one in (layer_result, rms_result):
-            if one is None or one.time is None:
-                return f"was not timed here: {one.record.reason if one else layer.id}"
-        assert layer_result is not None
-        assert rms_result is not None
-        found.append((layer_result, rms_result))
+    arms = [(_case(norm, text), by) for text in shapes for norm, by in ((Norm.LAYER_NORM, BUILT_IN), (Norm.RMS_NORM, BY_HAND))]
+    groups = context.results([(case,) for case, _ in arms], (BUILT_IN, BY_HAND), threads=1)
+    if isinstance(groups, str):
+        return groups
+    timed: list[Result] = []
+    for (case, provider), group in zip(arms, groups, strict=True):
+        one = find(group, case, provider)
+        if one is None or one.time is None:
+            return f"was not timed here: {(one.problem or one.record.reason) if one else case.id}"
+        timed.append(one)
     where = f"op tier, {', '.join(shapes)}, float32, forward, one CPU thread, warm cache, reused pages, no gradients recorded"
-    if len(found) > 1:
-        saved = [_percent_saved(_ratio(rms, layer)) for layer, rms in found]
-        ordered = sorted(saved, key=lambda value: float(value.estimate))
-        return Measured(values={"least_saved_percent": ordered[0], "most_saved_percent": ordered[-1]}, where=where)
-    ((layer_one, rms_one),) = found
-    ratio = _ratio(rms_one, layer_one)
+    pairs = list(zip(timed[::2], timed[1::2], strict=True))
+    if len(pairs) > 1:
+        saved = {
+            text: _percent_saved(independent_ratio(_time(rms), _time(layer))) for text, (layer, rms) in zip(shapes, pairs, strict=True)
+        }
+        return Measured(values={"saved_percent": Value.over(saved)}, where=where)
+    ((layer_one, rms_one),) = pairs
+    ratio = independent_ratio(_time(rms_one), _time(layer_one))
     values = {
         "layer_norm_us": _microseconds(layer_one),
         "rms_norm_us": _microseconds(rms_one),
@@ -70,7 +69,7 @@ def from_op(claim: Claim, context: Context) -> Measured | str:
 
 
 def _case(norm: Norm, shape: str, dtype: DType = DType.FLOAT32) -> Case:
-    return Case.make(norm, Pass.FORWARD, tuple(int(part) for part in shape.split("x")), dtype)
+    return Case.make(norm, Pass.FORWARD, parsed_shape(shape), dtype)
 
 
 def _time(result: Result) -> Interval:
@@ -82,17 +81,6 @@ def _microseconds(result: Result) -> Value:
     time = _time(result)
     low, high = (None if bound is None else 1e6 * bound for bound in (time.low, time.high))
     return Value(estimate=1e6 * time.estimate, low=low, high=high)
-
-
-def _ratio(above: Result, below: Result) -> Interval:
-    """Return time(above) / time(below) of two that did not take turns: the variances of their logs add."""
-    one, other = _time(above), _time(below)
-    estimate = one.estimate / other.estimate
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return Interval(estimate=estimate, low=None, high=None, unit=one.unit)
-    half = sqrt(log(one.high / one.low) ** 2 + log(other.high / other.low) ** 2) / 2
-    factor = exp(half)
-    return Interval(estimate=estimate, low=estimate / factor, high=estimate * factor, unit=one.unit)
 
 
 def _percent_saved(ratio: Interval) -> Value:
@@ -116,18 +104,14 @@ def from_model(claim: Claim, context: Context) -> Measured | str:
     if lacking := [name for name in options["networks"] if name not in known]:
         return f"network {lacking[0]} is not among those of this version"
     provider, threads = options["provider"], context.cores
-    cases = [
-        ModelCase.make(name, "tiny", norm, options["pass"], network(name).size("tiny")) for name in options["networks"] for norm in Norm
+    both = [
+        tuple(ModelCase.make(name, "tiny", norm, options["pass"], network(name).size("tiny")) for norm in Norm)
+        for name in options["networks"]
     ]
-    results = context.results(cases, (provider,), threads=threads)
-    if isinstance(results, str):
-        return results
-    conditions = Conditions(device="cpu", threads=threads)
-    changes = [
-        one
-        for one in attribute(results)
-        if one.is_of_norm and one.case in cases and one.after.provider == provider and one.before.conditions == conditions
-    ]
+    groups = context.results(both, (provider,), threads=threads)
+    if isinstance(groups, str):
+        return groups
+    changes = [one for group in groups for one in attribute(group) if one.is_of_norm and one.after.provider == provider]
     if len({one.case.network for one in changes}) < len(options["networks"]) or any(
         one.observed is None or one.bound is None for one in changes
     ):
@@ -153,7 +137,7 @@ def _savings(changes: Sequence[Attribution], where: str) -> Measured:
     limits = {"saved_percent": 100 * most, "gained_percent": 100 * (1 / (1 - most) - 1) if most < 1 else inf}
     texts = join_words(f"{name} {100 * value.value:.1f} %" for name, value in bounds.items())
     return Measured(
-        values={name: _over_networks(values) for name, values in figures.items()},
+        values={name: _over_networks(estimates) for name, estimates in figures.items()},
         where=where,
         bounds=tuple(
             Bound(
@@ -166,12 +150,8 @@ def _savings(changes: Sequence[Attribution], where: str) -> Measured:
     )
 
 
-def _over_networks(values: dict[str, Estimate]) -> Value:
-    """Return the span over networks; of several, the estimate is the middle one's."""
-    spans = [_span(value) for value in values.values()]
-    ordered = sorted(value.value for value in values.values())
-    note = join_words(f"{name} {value.value:.1f}" for name, value in values.items()) if len(values) > 1 else ""
-    return Value(estimate=ordered[len(ordered) // 2], low=min(low for low, _ in spans), high=max(high for _, high in spans), note=note)
+def _over_networks(estimates: Mapping[str, Estimate]) -> Value:
+    return Value.over({name: Value(estimate=one.value, low=one.low, high=one.high) for name, one in estimates.items()})
 
 
 def _span(value: Estimate) -> tuple[float, float]:
@@ -184,14 +164,15 @@ def from_providers(claim: Claim, context: Context) -> Measured | str:
     options = claim.options
     case = _case(Norm(options["norm"]), options["shape"], DType(options["dtype"]))
     names = (options["fast"], options["slow"])
-    waits = context.results([case], names, device="cuda")
-    if isinstance(waits, str):
-        return waits
-    found = [context.result(case, name, Conditions(device="cuda", threads=1)) for name in names]
-    fast, slow = found
-    if fast is None or slow is None or fast.time is None or slow.time is None:
-        return f"was not timed here: {join_words(str(one.record.reason) for one in found if one is not None and one.time is None)}"
-    ratio = _ratio(fast, slow)
+    groups = context.results([(case,)], names, device="cuda")
+    if isinstance(groups, str):
+        return groups
+    fast, slow = (find(groups[0], case, name) for name in names)
+    if untimed := [str(one.problem or one.record.reason) for one in (fast, slow) if one is not None and one.time is None]:
+        return f"was not timed here: {join_words(untimed)}"
+    ratio = metric_ratio(fast.record, slow.record) if fast is not None and slow is not None else None
+    if fast is None or ratio is None:
+        return f"was not timed here side by side: {case.id} by {join_words(names)}"
     return Measured(
         values={options["figure"]: Value(estimate=ratio.estimate, low=ratio.low, high=ratio.high)},
         where=f"op tier, {case.id}, {fast.record.conditions.id}",

@@ -9,10 +9,11 @@ from typing import Any
 from ..published import Claim
 from ..studies.learning_rate import SCHEMES, window
 from ..studies.observation import Observation, Setting
-from ..studies.over_seeds import chosen
-from ..studies.spread import spread_of
+from ..studies.over_seeds import chosen, count_true
+from ..studies.spread import Spread, spread_of
+from ..units import count
 from .context import Context
-from .formula import compute
+from .formula import Number, compute
 from .verdict import Measured, Value
 
 __all__ = ["from_study", "from_windows"]
@@ -23,7 +24,8 @@ def from_study(claim: Claim, context: Context) -> Measured | str:
 
     Options: `study`; `setting`, which all picks share; `values`, names of figures to pick; `picks`, figures under other names, each with
     what it adds to the setting and the `value` it takes; `derive`, formulas over picks and over what was derived before, computed seed by
-    seed; `seed` for one seed alone; `steps` and `seeds`, the fewest that will do.
+    seed; `seed` for one seed alone; `steps` and `seeds`, the fewest that will do: so many must give a judged figure that is finite, unless
+    most of them do not, which is a result.
     """
     options = claim.options
     found = context.observed(options["study"])
@@ -40,7 +42,12 @@ def from_study(claim: Claim, context: Context) -> Measured | str:
     needed = options.get("seeds", 1)
     if len(seeds) < needed:
         return f"waits for more of the study: {len(seeds)} of {needed} seeds have all its figures; {_command(options)}"
-    values = _values({name: [one[seed] for seed in seeds] for name, one in by_seed.items()}, options.get("derive", {}))
+    figures = _with_derived({name: [one[seed] for seed in seeds] for name, one in by_seed.items()}, options.get("derive", {}))
+    for name in claim.bands():
+        kept = _spread(figures[name]) if name in figures else None
+        if kept is not None and kept.is_finite and kept.finite < needed:
+            return f"waits for more of the study: {name} is finite in {kept.finite} of {needed} seeds; {_command(options)}"
+    values = {name: _over_seeds(of_seeds) for name, of_seeds in figures.items()}
     where = f"study {options['study']}, " + (f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
     return Measured(values=values, where=where + (f", {common['steps']} steps" if "steps" in common else ""))
 
@@ -62,27 +69,32 @@ def _picked(observations: Sequence[Observation], setting: Setting, pick: Mapping
     return {one.seed: one.value(pick["value"]) for one in chosen(observations, **wanted) if pick["value"] in one.values}
 
 
-def _values(by_name: dict[str, list[float]], formulas: Mapping[str, str]) -> dict[str, Value]:
-    """Return the figures over seeds: means with intervals, and of conditions the share of seeds in which they hold."""
-    found = {name: _over_seeds(values) for name, values in by_name.items()}
-    seeds = len(next(iter(by_name.values())))
-    rows = [{name: values[seed] for name, values in by_name.items()} for seed in range(seeds)]
+def _with_derived(picked: dict[str, list[float]], formulas: Mapping[str, str]) -> dict[str, list[Number]]:
+    """Return the figures and what formulas give of them, seed by seed."""
+    found: dict[str, list[Number]] = {name: list(values) for name, values in picked.items()}
+    seeds = len(next(iter(picked.values())))
+    rows = [{name: values[seed] for name, values in picked.items()} for seed in range(seeds)]
     for name, formula in formulas.items():
-        results = [compute(formula, row) for row in rows]
-        for row, result in zip(rows, results, strict=True):
+        found[name] = [compute(formula, row) for row in rows]
+        for row, result in zip(rows, found[name], strict=True):
             row[name] = float(result)
-        if all(isinstance(result, bool) for result in results):
-            found[name] = Value(estimate=sum(results) / seeds, note=f"{sum(results)} of {seeds} seed{'' if seeds == 1 else 's'}")
-        else:
-            found[name] = _over_seeds([float(result) for result in results])
     return found
 
 
-def _over_seeds(values: Sequence[float]) -> Value:
-    one = spread_of(values)
-    if one.mean is None:
-        return Value(estimate="NaN" if any(map(isnan, values)) else "never", note=f"{len(values)} of {len(values)} seeds")
+def _spread(values: Sequence[Number]) -> Spread | None:
+    """Return the spread of a figure, None of a condition."""
+    return None if all(isinstance(value, bool) for value in values) else spread_of([float(value) for value in values])
+
+
+def _over_seeds(values: Sequence[Number]) -> Value:
+    """Return the mean with its interval, of a condition the share of seeds in which it holds, or a word where most seeds have no number."""
+    one = _spread(values)
+    if one is None:
+        return Value(estimate=sum(values) / len(values), note=count_true([bool(value) for value in values]))
     lost = one.seeds - one.finite
+    # A mean over the few trials that ended well would pass for a result of all of them.
+    if one.mean is None or not one.is_finite:
+        return Value(estimate="NaN" if any(map(isnan, values)) else "never", note=f"{lost} of {count(one.seeds, 'seed')}")
     return Value(estimate=one.mean, low=one.low, high=one.high, note=f"not finite in {lost} of {one.seeds} seeds" if lost else "")
 
 

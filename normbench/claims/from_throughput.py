@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from ..case import Norm
-from ..conditions import Conditions
 from ..models.networks import network
 from ..published import Claim
 from ..rates import metric_ratio
-from ..record import NO_NORM, Record, Role
+from ..record import NO_NORM, Record
 from ..stats import Interval
-from ..throughput_case import Mode, ThroughputCase
+from ..throughput_case import SERVED_BATCHES, Mode, ThroughputCase
 from ..units import join_words
 from .context import Context
+from .sources import Group, find
 from .verdict import Bound, Measured, Value
 
 __all__ = ["from_throughput"]
 
 _TRAINED_BATCH = 2
-_SERVED_BATCHES = (1, 4, 16, 64)
 
 
 def from_throughput(claim: Claim, context: Context) -> Measured | str:
     """Return what RMSNorm gains on LayerNorm in tokens per second, over the `modes` and batches of one `network`, by one `provider`.
 
-    `gained_percent` is speed gained, `saved_percent` time saved, `memory_saved_percent` of the peak memory of a call. The span is that
-    over all cases, each with its interval; the estimate is the middle one's. The bound is the network without norms.
+    `gained_percent` is speed gained, `saved_percent` time saved, `memory_saved_percent` of the peak memory of a call. Each is
+    a figure of several cases where there are more than one. The bound is the network without norms.
     """
     options = claim.options
     threads, provider = context.cores, str(options["provider"])
     pairs = [_pair(str(options["network"]), Mode(mode), batch) for mode in options["modes"] for batch in _batches(Mode(mode))]
-    results = context.results([case for pair in pairs for case in pair], (provider,), threads=threads)
-    if isinstance(results, str):
-        return results
-    conditions = Conditions(device="cpu", threads=threads)
-    records = [one.record for one in results]
+    groups = context.results(pairs, (provider,), threads=threads)
+    if isinstance(groups, str):
+        return groups
     gains: dict[str, Interval] = {}
     most: dict[str, Interval] = {}
-    memory: dict[str, float] = {}
-    for layer_case, rms_case in pairs:
+    memory: dict[str, Value] = {}
+    for (layer_case, rms_case), group in zip(pairs, groups, strict=True):
         name = f"{layer_case.mode.value} of batch {layer_case.size[0]}"
-        layer, rms = (_record(records, case, provider, conditions) for case in (layer_case, rms_case))
+        layer, rms = (_record(group, case, provider) for case in (layer_case, rms_case))
         ratio = metric_ratio(rms, layer) if layer is not None and rms is not None else None
         if layer is None or rms is None or ratio is None:
             return f"was not timed here with both norms in turns: {layer_case.id} by {provider}"
         gains[name] = ratio
-        if (bare := _control(records, layer)) is not None and (ceiling := metric_ratio(bare, layer)) is not None:
+        if (bare := _control(group)) is not None and (ceiling := metric_ratio(bare, layer)) is not None:
             most[name] = ceiling
         peaks = [one.memory.peak_bytes if one.memory is not None else None for one in (rms, layer)]
         if peaks[0] is not None and peaks[1]:
-            memory[name] = 100 * (1 - peaks[0] / peaks[1])
+            memory[name] = Value(estimate=100 * (1 - peaks[0] / peaks[1]))
     where = (
         f"throughput tier, {pairs[0][0].label}, {join_words(gains)}, {pairs[0][0].size[1]} tokens, float32, "
         f"{threads} CPU threads, {provider}, both norms in turns"
@@ -59,14 +56,13 @@ def from_throughput(claim: Claim, context: Context) -> Measured | str:
         "gained_percent": _over(gains, lambda ratio: 100 * (ratio - 1)),
         "saved_percent": _over(gains, lambda ratio: 100 * (1 - 1 / ratio)),
     }
-    if memory:
-        ordered = sorted(memory.values())
-        values["memory_saved_percent"] = Value(estimate=ordered[len(ordered) // 2], low=ordered[0], high=ordered[-1])
+    if len(memory) == len(pairs):
+        values["memory_saved_percent"] = Value.over(memory)
     return Measured(values=values, where=where, bounds=_bounds(gains, most))
 
 
 def _batches(mode: Mode) -> Iterable[int]:
-    return (_TRAINED_BATCH,) if mode is Mode.TRAIN else _SERVED_BATCHES
+    return (_TRAINED_BATCH,) if mode is Mode.TRAIN else SERVED_BATCHES
 
 
 def _pair(name: str, mode: Mode, batch: int) -> tuple[ThroughputCase, ThroughputCase]:
@@ -76,22 +72,23 @@ def _pair(name: str, mode: Mode, batch: int) -> tuple[ThroughputCase, Throughput
     return layer, rms
 
 
-def _record(records: Sequence[Record], case: ThroughputCase, provider: str, conditions: Conditions) -> Record | None:
-    wanted = (case, provider, conditions, Role.PROVIDER)
-    return next((one for one in records if (one.case, one.provider, one.conditions, one.role) == wanted), None)
+def _record(group: Group, case: ThroughputCase, provider: str) -> Record | None:
+    found = find(group, case, provider)
+    return None if found is None else found.record
 
 
-def _control(records: Sequence[Record], beside: Record) -> Record | None:
-    return next((one for one in records if one.provider == NO_NORM and one.group == beside.group), None)
+def _control(group: Group) -> Record | None:
+    return next((one.record for one in group if one.record.provider == NO_NORM), None)
 
 
 def _over(ratios: dict[str, Interval], figure: Callable[[float], float]) -> Value:
-    """Return a figure of the ratios: the middle one's, and the span over all of them with their intervals."""
-    ordered = sorted(figure(one.estimate) for one in ratios.values())
-    lows = [figure(one.estimate if one.low is None else one.low) for one in ratios.values()]
-    highs = [figure(one.estimate if one.high is None else one.high) for one in ratios.values()]
-    note = join_words(f"{name} {figure(one.estimate):.1f}" for name, one in ratios.items()) if len(ratios) > 1 else ""
-    return Value(estimate=ordered[len(ordered) // 2], low=min(lows), high=max(highs), note=note)
+    """Return a figure of the ratios over all cases; it rises with the ratio."""
+    return Value.over({name: _figure(one, figure) for name, one in ratios.items()})
+
+
+def _figure(ratio: Interval, figure: Callable[[float], float]) -> Value:
+    low, high = (None if end is None else figure(end) for end in (ratio.low, ratio.high))
+    return Value(estimate=figure(ratio.estimate), low=low, high=high)
 
 
 def _bounds(gains: dict[str, Interval], most: dict[str, Interval]) -> tuple[Bound, ...]:

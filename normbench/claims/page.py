@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..files import explained, write_atomically
+from .. import files
+from ..markdown import escape, table
 from ..published import Claim, sources
-from ..units import DASH, escape
+from ..units import DASH
 from .evaluators import Evaluation
 from .figure import draw
 from .verdict import Measured, Verdict
@@ -18,6 +19,7 @@ __all__ = ["NO_VERDICT", "counts", "markdown", "published_text", "write_page"]
 NO_VERDICT = "no verdict"
 _TIERS = ("op", "model", "throughput", "quality", "accounting")
 _PICTURE = "claims.png"
+_COLUMNS = ("claim", "published", "found here", "verdict")
 
 
 def counts(evaluations: Sequence[Evaluation]) -> dict[str, int]:
@@ -67,9 +69,7 @@ def markdown(evaluations: Sequence[Evaluation], *, command: str, machine: str, h
     for tier in _TIERS:
         members = [one for one in evaluations if one.claim.tier == tier]
         if members:
-            lines += [f"## {tier}", "", "| claim | published | found here | verdict |", "| --- | --- | --- | --- |"]
-            lines += [f"| {' | '.join(escape(cell, 300) for cell in _row(one))} |" for one in members]
-            lines.append("")
+            lines += [f"## {tier}", "", *table(_COLUMNS, map(_row, members), align="l", limit=300), ""]
     lines += ["## Each claim", ""]
     for one in evaluations:
         lines += [*_in_full(one), ""]
@@ -114,9 +114,4 @@ def write_page(evaluations: Sequence[Evaluation], path: Path, *, command: str, m
     """Write the page and its picture into a folder and return the page's path. Raises NormbenchError where it cannot be written."""
     picture = draw(evaluations)
     text = markdown(evaluations, command=command, machine=machine, has_picture=picture is not None)
-    with explained(f"cannot write the page of claims to {path}"):
-        path.mkdir(parents=True, exist_ok=True)
-        if picture is not None:
-            write_atomically(path / _PICTURE, picture)
-        write_atomically(path / "claims.md", text.encode())
-    return path / "claims.md"
+    return files.write_page(path, "claims.md", text, {_PICTURE: picture})

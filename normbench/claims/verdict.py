@@ -10,6 +10,7 @@ import msgspec
 
 from ..errors import NormbenchError
 from ..published import Band, Claim
+from ..units import join_words
 
 __all__ = ["Bound", "Measured", "Ruling", "Value", "Verdict", "judge"]
 
@@ -32,12 +33,36 @@ class Verdict(StrEnum):
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold one figure found here, with its 95 % interval where there is one; a result without a number is a word, such as NaN."""
+    """Hold one figure found here, with its 95 % interval where there is one; a result without a number is a word, such as NaN.
+
+    A figure of several cases has each of them, by name, in `cases`: it agrees where each of them does, and its interval is their span.
+    """
 
     estimate: float | str
     low: float | None = None
     high: float | None = None
     note: str = ""
+    cases: dict[str, Value] = {}
+
+    @classmethod
+    def over(cls, cases: dict[str, Value]) -> Value:
+        """Return the figure of several cases, all of them numbers: the estimate is the middle one's, the interval the span of theirs."""
+        if len(cases) == 1:
+            return next(iter(cases.values()))
+        spans = [one.span for one in cases.values() if one.span is not None]
+        ordered = sorted(float(one.estimate) for one in cases.values())
+        return cls(
+            estimate=ordered[len(ordered) // 2],
+            low=min(low for low, _ in spans),
+            high=max(high for _, high in spans),
+            note=join_words(f"{name} {float(one.estimate):.1f}" for name, one in cases.items()),
+            cases=cases,
+        )
+
+    @property
+    def each(self) -> tuple[Value, ...]:
+        """Return the figures that are judged: those of the cases, or the only one."""
+        return tuple(self.cases.values()) or (self,)
 
     @property
     def span(self) -> Band | None:
@@ -147,20 +172,17 @@ def _exact(claim: Claim, measured: Measured, bands: dict[str, Band]) -> Ruling:
 
 
 def _meets(value: Value, band: Band) -> bool:
-    """Say whether the interval and the band have a point in common."""
-    span = value.span
-    return span is not None and span[0] <= band[1] and span[1] >= band[0]
+    """Say whether the interval and the band have a point in common, that of each case where there are several."""
+    return all(one.span is not None and one.span[0] <= band[1] and one.span[1] >= band[0] for one in value.each)
 
 
 def _reaches(value: Value, band: Band) -> bool:
-    """Say whether the interval has more than an end in common with the band."""
-    span = value.span
-    return span is not None and span[0] < band[1] and span[1] > band[0]
+    """Say whether the interval, or that of any case, has more than an end in common with the band."""
+    return any(one.span is not None and one.span[0] < band[1] and one.span[1] > band[0] for one in value.each)
 
 
 def _is_inside(value: Value, band: Band) -> bool:
-    span = value.span
-    return span is not None and band[0] <= span[0] and span[1] <= band[1]
+    return all(one.span is not None and band[0] <= one.span[0] and one.span[1] <= band[1] for one in value.each)
 
 
 def _shown(name: str, value: Value) -> str:
@@ -172,4 +194,7 @@ def _misses(name: str, value: Value, band: Band) -> str:
         wanted = f"{band[0]:.6g} to {band[1]:.6g}" if band[0] != band[1] else f"{band[0]:.6g}"
     else:
         wanted = f"at least {band[0]:.6g}" if isfinite(band[0]) else f"at most {band[1]:.6g}"
+    off = {case: one for case, one in value.cases.items() if not _meets(one, band)}
+    if len(off) < len(value.cases):
+        return f"{name} is {value.text}; not {wanted}: {join_words(f'{case} {one.text}' for case, one in off.items())}"
     return f"{_shown(name, value)}, not {wanted}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..choices import HELP
 from ..errors import UsageError
 from .options import Pass
-from .show import EXIT_FAILED, AsJson, console, print_json
+from .show import EXIT_FAILED, AsJson, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from ..checkup.verdict import Verdict
 
 __all__ = ["check"]
-
-_E = TypeVar("_E", bound=StrEnum)
 
 ALL = "all"
 WIDE = 250
@@ -62,14 +59,13 @@ def check(
         found = {"ok": not failures, "device": device, "seed": seed, "notes": notes, "absent": absent}
         print_json(found | {"verdicts": [to_json(one) for one in verdicts]})
     else:
-        screen = console()
-        if not screen.is_terminal:
-            screen.width = WIDE
-        screen.print(tables(verdicts))
+        from ..terminal import console
+
+        console(WIDE).print(tables(verdicts))
         for line in [*(f"not installed: {name} {reason}" for name, reason in absent.items()), *notes, *failures]:
-            screen.print(line, soft_wrap=True, markup=False, highlight=False)
+            typer.echo(line)
         judged = sum(one.is_judged for one in verdicts)
-        screen.print(f"{judged} trials judged on {device}: {judged - len(failures)} right, {len(failures)} wrong", highlight=False)
+        typer.echo(f"{judged} trials judged on {device}: {judged - len(failures)} right, {len(failures)} wrong")
     if failures:
         raise typer.Exit(EXIT_FAILED)
 
@@ -82,16 +78,17 @@ def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, value
     from ..grids import NORM_LABELS
     from ..grids import grid as find_grid
     from ..selection import cases_by_id
+    from ..words import members, some_of
 
-    chosen_values, chosen_layouts = _members(Values, values, "values"), _members(Layout, layout, "layout")
+    chosen_values, chosen_layouts = members(Values, values, "values", every=ALL), members(Layout, layout, "layout", every=ALL)
     if case:
         found = of_cases(cases_by_id(case), values=chosen_values, layouts=chosen_layouts)
     else:
         found = of_shapes(
             find_grid(grid).shapes,
-            norm_labels=_words(NORM_LABELS, norm, "norm"),
-            passes=_members(Pass, pass_, "pass"),
-            dtypes=_members(DType, dtype, "dtype"),
+            norm_labels=some_of(NORM_LABELS, norm, "norm", every=ALL),
+            passes=members(Pass, pass_, "pass", every=ALL),
+            dtypes=members(DType, dtype, "dtype", every=ALL),
             values=chosen_values,
             layouts=chosen_layouts,
         )
@@ -100,28 +97,12 @@ def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, value
     return found
 
 
-def _words(known: Sequence[str] | dict[str, Any], text: str, option: str) -> list[str]:
-    from ..choices import split
-
-    words = list(known) if text == ALL else list(dict.fromkeys(split(text)))
-    for word in words:
-        if word not in known:
-            raise UsageError(f"{option} {word!r} is unknown; known are {', '.join(known)}, {ALL}")
-    if not words:
-        raise UsageError(f"{option} is empty; known are {', '.join(known)}, {ALL}")
-    return words
-
-
-def _members(kind: type[_E], text: str, option: str) -> list[_E]:
-    return [kind(word) for word in _words([member.value for member in kind], text, option)]
-
-
 def _providers(text: str) -> tuple[list[str], dict[str, str]]:
     """Return the providers asked for; when none are, all that are installed, and why the others are not."""
     from ..choices import split
     from ..registry import Registry
 
-    asked = list(dict.fromkeys(split(text)))
+    asked = split(text)
     if asked:
         return asked, {}
     missing = {name: Registry.missing(name) for name in Registry.names()}

@@ -13,7 +13,7 @@ import typer
 from ..choices import DEFAULTS
 from ..errors import UsageError
 from .paths import attempted, require_folder_place, require_folder_there
-from .show import AsJson, console, print_json, show_rows, table_of
+from .show import AsJson, print_json, show_rows, show_table
 
 if TYPE_CHECKING:
     from ..claims.evaluators import Evaluation
@@ -67,7 +67,7 @@ def claims(
         runs=split(run),
         root=runs,
         quick=quick,
-        say=lambda text: screen.print(text, markup=False, soft_wrap=True),
+        say=lambda text: screen.print(text, soft_wrap=True),
     )
     found = []
     with make_bar(screen) as bar:
@@ -77,7 +77,7 @@ def claims(
             bar.update(task, advance=1)
             verdict = one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT
             if not as_json:
-                screen.print(f"{len(found)} of {len(chosen)}  {one.claim.id}: {verdict}", markup=False, soft_wrap=True)
+                screen.print(f"{len(found)} of {len(chosen)}  {one.claim.id}: {verdict}", soft_wrap=True)
     page, failure = None, None
     if out is not None:
         command, machine = shlex.join(["normbench", *sys.argv[1:]]), _machine()
@@ -96,7 +96,7 @@ def _show(found: Sequence[Evaluation]) -> None:
     from ..claims.page import NO_VERDICT, counts
 
     rows_shown = [[one.claim.id, one.ruling.verdict.value if one.ruling.verdict else NO_VERDICT, one.ruling.reason] for one in found]
-    console().print(table_of(["claim", "verdict", "why"], rows_shown))
+    show_table(["claim", "verdict", "why"], rows_shown)
     typer.echo(", ".join(f"{count} {word}" for word, count in counts(found).items()))
 
 

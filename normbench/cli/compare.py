@@ -9,7 +9,7 @@ import typer
 
 from ..choices import DEFAULTS
 from .paths import require_file_place, write_file
-from .show import AsJson, console, table_of
+from .show import AsJson, show_table
 
 if TYPE_CHECKING:
     from ..comparison.outcome import Comparison
@@ -54,12 +54,11 @@ def compare(
 def _show(found: Comparison) -> None:
     from ..comparison.table import columns, lines_below, rows
 
-    screen = console()
-    screen.print(found.sentence, markup=False, highlight=False, soft_wrap=True)
+    typer.echo(found.sentence)
     shown = rows(found)
     if shown:
-        screen.print(table_of(columns(found), shown[:ROWS_SHOWN]))
+        show_table(columns(found), shown[:ROWS_SHOWN])
     if len(shown) > ROWS_SHOWN:
-        screen.print(f"… and {len(shown) - ROWS_SHOWN} rows that are less urgent; --json and --markdown have all", highlight=False)
+        typer.echo(f"… and {len(shown) - ROWS_SHOWN} rows that are less urgent; --json and --markdown have all")
     for line in lines_below(found):
-        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+        typer.echo(line)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import UsageError
+from ..layers import like_layers
 from .paths import require_file_place
-from .show import AsJson, console, print_json, table_of
+from .show import AsJson, print_json, show_table
 
 if TYPE_CHECKING:
     from ..models.conversion import Conversion
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["convert"]
 
 METHODS = {"unchanged": "unchanged", "copied": "weights copied", "folded": "converted"}
-WIDE = 200
-"""Characters of a line where the output is no terminal."""
 
 
 def convert(
@@ -75,37 +74,27 @@ def _as_json(conversion: Conversion, deviations: tuple[Deviation, ...]) -> dict[
 
 
 def _show(label: str, checkpoint: str, out: str, conversion: Conversion, deviations: tuple[Deviation, ...]) -> None:
-    screen = console()
-    if not screen.is_terminal:
-        screen.width = WIDE
     exact = sum(norm.is_exact for norm in conversion.norms)
     weights = f", weights of {checkpoint}" if checkpoint else ""
     counts = f"{exact} exactly, {len(conversion.norms) - exact} approximately"
-    _print(screen, [f"{label}{weights}: {len(conversion.norms)} LayerNorms converted to RMSNorms, {counts}"])
-    screen.print(table_of(["norms", "number", "centring", "bias", "result"], _norm_rows(conversion)))
+    typer.echo(f"{label}{weights}: {len(conversion.norms)} LayerNorms converted to RMSNorms, {counts}")
+    show_table(["norms", "number", "centring", "bias", "result"], _norm_rows(conversion))
     notes = [f"not tied any more: {name}" for name in conversion.untied]
     notes += [f"new parameter, which the model's class does not make by itself: {name}" for name in conversion.added]
     if conversion.kept:
         notes.append(f"RMSNorms before, left as they were: {len(conversion.kept)}")
-    _print(
-        screen, ["", *notes, *([""] if notes else []), "difference from the outputs of the model, computed in float64, relative (largest):"]
-    )
-    screen.print(table_of(["inputs", "computed in", *METHODS.values()], _deviation_rows(deviations)))
+    for line in ("", *notes, *[""] * bool(notes), "difference from the outputs of the model, computed in float64, relative (largest):"):
+        typer.echo(line)
+    show_table(["inputs", "computed in", *METHODS.values()], _deviation_rows(deviations))
     if out:
-        _print(screen, [f"wrote {out}"])
-
-
-def _print(screen: Any, lines: list[str]) -> None:
-    for line in lines:
-        screen.print(line, soft_wrap=True, markup=False, highlight=False)
+        typer.echo(f"wrote {out}")
 
 
 def _norm_rows(conversion: Conversion) -> list[list[Any]]:
     """Return a row for all norms that differ by the number of their layer only."""
     numbers: dict[tuple[str, ...], int] = {}
     for norm in conversion.norms:
-        name = ".".join("*" if part.isdigit() else part for part in norm.name.split("."))
-        row = (name, norm.centring, norm.bias, f"approximate: {'; '.join(norm.reasons)}" if norm.reasons else "exact")
+        row = (like_layers(norm.name), norm.centring, norm.bias, f"approximate: {'; '.join(norm.reasons)}" if norm.reasons else "exact")
         numbers[row] = numbers.get(row, 0) + 1
     return [[row[0], number, *row[1:]] for row, number in numbers.items()]
 

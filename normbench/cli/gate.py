@@ -14,7 +14,7 @@ import typer
 from ..errors import UsageError
 from .options import Device, Dtype, ErrorRate, Margin, Norm, Pass, Seed, Threads
 from .paths import require_file_place, write_file
-from .show import AsJson, console, table_of
+from .show import AsJson, show_table
 
 if TYPE_CHECKING:
     from ..conditions import Conditions
@@ -66,7 +66,7 @@ def gate(
     from ..gate.two_processes import TwoProcesses
     from ..gate.words import candidates, cases_of, controls, seconds, share
     from ..measure.machine import machine_record, package_versions
-    from ..measure.threads import validate_threads
+    from ..threads import validate_threads
 
     specs = _specs(provider, base_provider, head_provider, has_base=bool(base or base_dir or base_python))
     policy = Policy(margin=share(margin, "margin"), error_rate=share(error_rate, "error-rate"))
@@ -133,7 +133,7 @@ def _specs(provider: str, base_provider: str, head_provider: str, *, has_base: b
         return [(base_provider, head_provider)]
     if not has_base:
         raise UsageError("no base: give --base REF, --base-dir FOLDER, --base-python PYTHON, or --base-provider and --head-provider")
-    specs = list(dict.fromkeys(split(provider)))
+    specs = split(provider)
     if not specs:
         raise UsageError("no provider was named: give one such as aten, or a file such as ./kernels.py")
     return [(spec, spec) for spec in specs]
@@ -171,22 +171,19 @@ def place_of(machine: dict[str, Any], conditions: Conditions) -> str:
 @contextmanager
 def _watched(question: Question, archive: Any) -> Iterator[Observer]:
     """Yield an observer that keeps blocks on disk and shows on stderr how far the run is, a bar where it is a terminal."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from ..bar import make_screen
+    from ..bar import make_bar, make_screen
     from ..gate.conduct import Observer
 
     screen = make_screen()
-    columns = (BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("of at most {task.fields[budget]}  {task.description}"))
     decided = 0
-    with Progress(*columns, console=screen, refresh_per_second=1, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("", total=None, budget=f"{question.budget_s:.0f} s")
+    with make_bar(screen, budget_s=question.budget_s) as bar:
+        task = bar.add_task("", total=None)
         doing = ""
 
         def phase(what: str, total: int) -> None:
             nonlocal doing
             doing = what
-            screen.print(what + " …")
+            screen.print(f"{what} …")
             bar.update(task, total=total or None, completed=0, description=what)
 
         def step(what: str) -> None:
@@ -204,9 +201,8 @@ def _watched(question: Question, archive: Any) -> Iterator[Observer]:
 def _show(outcome: Outcome, path: Path) -> None:
     from ..gate.markdown import columns, reasons_of, rows
 
-    screen = console()
-    screen.print(outcome.sentence, markup=False, highlight=False, soft_wrap=True)
-    screen.print(table_of(columns(outcome), rows(outcome)))
+    typer.echo(outcome.sentence)
+    show_table(columns(outcome), rows(outcome))
     for line in (*reasons_of(outcome), *outcome.notes):
-        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+        typer.echo(line)
     typer.echo(f"kept: {path}")

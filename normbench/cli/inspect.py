@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +11,13 @@ import typer
 from ..choices import HELP
 from ..errors import UsageError
 from ..inspection.scope import ARCHITECTURES, COLS, CONVENTIONS, DTYPES, NORMS, PASSES, ROWS
-from .show import EXIT_FAILED, AsJson, console, print_json, table_of
+from .show import EXIT_FAILED, AsJson, print_json, table_of
 
 if TYPE_CHECKING:
     from ..case import Case
     from ..inspection.budget import Breach
     from ..inspection.difference import Difference
     from ..inspection.figures import Inspection
-    from ..inspection.survey import Observer
 
 __all__ = ["inspect"]
 
@@ -49,19 +47,20 @@ def inspect(
     if diff is not None:
         _show_difference(*diff, as_json=as_json)
         return
+    from ..bar import counting
     from ..choices import split
     from ..inspection.budget import broken_budgets
     from ..inspection.survey import Survey, survey
-    from ..measure.threads import available_cores
+    from ..threads import available_cores
 
     question = Survey(
-        providers=tuple(dict.fromkeys(split(provider))),
+        providers=tuple(split(provider)),
         cases=_cases(case, norm, pass_, dtype, convention, cols, rows),
-        architectures=tuple(dict.fromkeys(split(arch))),
+        architectures=tuple(split(arch)),
         kernels=kernel,
         workers=available_cores(),
     )
-    with _bar() as observe:
+    with counting() as observe:
         found = survey(question, observe)
     broken = [breach for variant in found.variants for breach in broken_budgets(variant)]
     _show(found, broken, budget=budget, as_json=as_json)
@@ -90,20 +89,6 @@ def _cases(case: str, norm: str, pass_: str, dtype: str, convention: str, cols: 
     )
 
 
-@contextmanager
-def _bar() -> Iterator[Observer]:
-    """Show how far the work is on stderr, where that is a terminal."""
-    from ..bar import make_bar, make_screen
-
-    with make_bar(make_screen(), is_transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def observe(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
-        yield observe
-
-
 def _show(found: Inspection, broken: list[Breach], *, budget: bool, as_json: bool) -> None:
     import msgspec
 
@@ -125,12 +110,10 @@ def _show(found: Inspection, broken: list[Breach], *, budget: bool, as_json: boo
 
 def _print_table(rows: list[dict[str, str]]) -> None:
     """Print rows as a table; in a file or a pipe, which have no width, every row is one line."""
-    from rich.console import Console
+    from ..terminal import console
 
-    if not rows:
-        return
-    terminal = console()
-    (terminal if terminal.is_terminal else Console(width=UNLIMITED)).print(table_of(rows[0], [row.values() for row in rows]))
+    if rows:
+        console(UNLIMITED).print(table_of(rows[0], [row.values() for row in rows]))
 
 
 def _show_difference(before: Path, after: Path, *, as_json: bool) -> None:

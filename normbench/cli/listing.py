@@ -22,9 +22,10 @@ listing = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List wh
 def list_grids(as_json: AsJson = False) -> None:
     """List the named grids, their shapes and why each is there."""
     from ..grids import GRIDS
+    from ..shape import shape_text
 
     rows = [
-        {"grid": grid.name, "shape": "x".join(map(str, entry.shape)), "reason": entry.why, "summary": grid.summary}
+        {"grid": grid.name, "shape": shape_text(entry.shape), "reason": entry.why, "summary": grid.summary}
         for grid in GRIDS.values()
         for entry in grid.shapes
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .convert import convert
-from .show import AsJson, console, print_json, show_rows, table_of
+from .show import AsJson, print_json, show_rows, show_table
 
 if TYPE_CHECKING:
     from ..models.audit import Audit, AuditedNorm
@@ -26,11 +26,12 @@ def list_networks(as_json: AsJson = False) -> None:
     """List the networks that can be named, with their norm, its position and their presets."""
     from ..catalogue import REQUIREMENTS
     from ..models.networks import PRESETS, networks
+    from ..shape import shape_text
 
     rows = []
     for network in networks():
         missing = REQUIREMENTS[network.recipe.extra].missing() if network.recipe.extra else None
-        sizes = {preset: "x".join(map(str, network.size(preset))) for preset in PRESETS}
+        sizes = {preset: shape_text(network.size(preset)) for preset in PRESETS}
         rows.append(
             {
                 "network": network.name,
@@ -71,9 +72,8 @@ def audit_model(
 
 
 def _show(label: str, found: Audit) -> None:
-    screen = console()
     columns = ("norm", "kind", "place", "calls", "width", "eps", "convention", "parameters")
-    screen.print(table_of(columns, [_row(one) for one in found.norms]))
+    show_table(columns, [_row(one) for one in found.norms])
     share = f" ({100 * found.norm_parameters / found.parameters:.2f} %)" if found.parameters else ""
     lines = [
         f"{label}: {len(found.norms)} norms with {found.norm_parameters} of {found.parameters} parameters{share}",
@@ -81,7 +81,7 @@ def _show(label: str, found: Audit) -> None:
         *found.remarks,
     ]
     for line in lines:
-        screen.print(line, soft_wrap=True, markup=False, highlight=False)
+        typer.echo(line)
 
 
 def _row(one: AuditedNorm) -> tuple[Any, ...]:

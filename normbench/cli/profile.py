@@ -11,7 +11,7 @@ from ..choices import HELP
 from ..errors import UsageError
 from .options import Device
 from .paths import require_file_place, write_file
-from .show import AsJson, console, print_json
+from .show import AsJson, print_json
 
 if TYPE_CHECKING:
     from ..profile.subject import Subject
@@ -48,9 +48,9 @@ def profile(
     require_file_place("--plot", plot)
     from ..choices import split
     from ..measure.device import describe_device
-    from ..measure.threads import available_cores, set_threads
     from ..profile.capture import profile_step
     from ..profile.subject import Wish, make_subjects
+    from ..threads import available_cores, set_threads
 
     describe_device(device, lambda found: None)
     threads = available_cores() if threads is None else threads
@@ -82,7 +82,9 @@ def _file_of(path: Path, subject: Subject, subjects: list[Subject]) -> Path:
 
 
 def _title(subject: Subject, threads: int) -> str:
-    where = f"{subject.device}, {threads} thread{'' if threads == 1 else 's'}" if subject.device == "cpu" else subject.device
+    from ..units import count
+
+    where = f"{subject.device}, {count(threads, 'thread')}" if subject.device == "cpu" else subject.device
     return f"{subject.label}, {subject.pass_.value}, {subject.size}, {subject.dtype}, {subject.norms}; {where}"
 
 
@@ -112,14 +114,11 @@ def _plain(subject: Subject, found: Profile, files: dict[str, Path], threads: in
 
 
 def _print(found: list[tuple[Subject, Profile, dict[str, Path]]], threads: int) -> None:
-    from rich.console import Console
-
     from ..profile.tables import profile_tables
+    from ..terminal import console
 
-    terminal = console()
-    out = terminal if terminal.is_terminal else Console(width=WIDTH)
     for subject, one, files in found:
-        out.print(profile_tables(one, _title(subject, threads)))
+        console(WIDTH).print(profile_tables(one, _title(subject, threads)))
         for reason in subject.left:
             typer.echo(f"left as it is: {reason}")
         for kind, path in files.items():

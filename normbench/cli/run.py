@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, Choices, fields
+from ..choices import DEFAULTS, Choices, fields, words_of
 from ..errors import UsageError
 from .options import with_choices
 from .paths import attempted, require_folder_place
-from .show import EXIT_FAILED, AsJson, console, print_json, table_of
+from .show import EXIT_FAILED, AsJson, print_json
 
 if TYPE_CHECKING:
     from ..request import Request
@@ -35,12 +36,12 @@ def run(
 ) -> None:
     """Check and time providers side by side over a grid of cases, and write a report."""
     from ..distributed import gathering
-    from ..distributed.table import COLUMNS, scaling_note, scaling_rows
     from ..report import write_report
     from ..report.console import summary_table
     from ..request import make_request
     from ..shard import Shard
     from ..stored_run import read_run
+    from ..terminal import console
 
     require_folder_place("--report", report_dir)
     if ray_any_version and not ray:
@@ -64,10 +65,6 @@ def run(
         print_json({"run": str(path), "report": None if report_path is None else str(report_path), "statuses": counts, "ok": sound})
     else:
         console().print(summary_table(finished))
-        if rows := scaling_rows(finished.records):
-            console().print(table_of(COLUMNS, rows))
-            if note := scaling_note(finished.records):
-                typer.echo(note)
         typer.echo(f"run:    {path}")
         if report_path is not None:
             typer.echo(f"report: {report_path}")
@@ -94,13 +91,14 @@ def _here(request: Request) -> tuple[Path, bool]:
 
 def _start_processes(nproc: int, choices: Choices, words: list[str], *, ray: str, port: int | None) -> int:
     """Have torchrun start all processes and return the exit code of rank 0, which tells the user everything."""
-    from ..distributed.launch import launch, words_of
-    from ..measure.threads import available_cores
+    from ..distributed.launch import launch
+    from ..threads import available_cores
 
     if ray:
         raise UsageError(f"nproc {nproc} and ray {ray!r}: several processes train on one node; leave one of the two out")
     threads = choices.threads if choices.threads is not None else max(1, available_cores() // nproc)
-    return launch([*words_of(choices), *words], processes=nproc, threads=threads, port=port)
+    # How many there are torchrun tells every one itself; `--nproc` it would take for an option of its own, cut short.
+    return launch([*words_of(replace(choices, nproc=DEFAULTS.nproc)), *words], processes=nproc, threads=threads, port=port)
 
 
 def _on_cluster(request: Request, address: str, *, is_any_version: bool) -> tuple[Path, bool]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "AsJson", "console", "plain", "print_json", "show_rows", "table_of"]
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "AsJson", "plain", "print_json", "show_rows", "show_table", "table_of"]
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -24,24 +23,17 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
-WIDTH_OF_A_FILE = 200
-"""Columns where output goes to a file, a pipe or a CI log, none of which has a width: at rich's 80 a case's id breaks over lines."""
-
-
-def console() -> Any:
-    from rich.console import Console
-
-    found = Console()
-    if not found.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
-        found.width = WIDTH_OF_A_FILE
-    return found
-
-
 def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    console().print(table_of(columns, [[row[column] for column in columns] for row in rows]))
+    show_table(columns, [[row[column] for column in columns] for row in rows])
+
+
+def show_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    from ..terminal import console
+
+    console().print(table_of(columns, rows))
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Any:

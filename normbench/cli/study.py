@@ -11,7 +11,7 @@ import typer
 
 from ..errors import NormbenchError, UsageError
 from .paths import attempted
-from .show import AsJson, console, print_json, show_rows, table_of
+from .show import AsJson, print_json, show_rows, show_table
 
 if TYPE_CHECKING:
     from ..studies.study import Study
@@ -69,10 +69,10 @@ def _run(
     import msgspec
 
     from ..bar import make_bar, make_screen
-    from ..measure.threads import available_cores
     from ..studies.conduct import conduct
     from ..studies.journal import JOURNALS
     from ..studies.page import write_page
+    from ..threads import available_cores
 
     screen = make_screen()
     with make_bar(screen, is_counted=False) as bar:
@@ -81,7 +81,7 @@ def _run(
         def done(key: str, cost: float) -> None:
             bar.update(task, advance=cost, description=f"{found.name}: {key}")
             if found.is_long:
-                screen.print(f"{found.name}: {key}", markup=False, soft_wrap=True)
+                screen.print(f"{found.name}: {key}", soft_wrap=True)
 
         observations = conduct(
             found,
@@ -99,13 +99,11 @@ def _run(
         lambda: write_page(found, findings, observations, path, command=command, machine=header.machine, torch=header.torch)
     )
     if not as_json:
-        paper = console()
         for sentence in findings.sentences:
-            paper.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            typer.echo(sentence)
         for table in findings.tables:
-            paper.print()
-            paper.print(table.title, style="bold", markup=False, highlight=False)
-            paper.print(table_of(table.columns, table.rows))
+            typer.secho(f"\n{table.title}", bold=True)
+            show_table(table.columns, table.rows)
         if page is not None:
             typer.echo(f"page: {page}\n")
     said = {"study": found.name, "page": None if page is None else str(page), "observations": len(observations)}

@@ -13,7 +13,7 @@ import typer
 from ..choices import DEFAULTS, Choices
 from .options import with_choices
 from .paths import attempted
-from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, console, print_json, table_of
+from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, print_json, show_table
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Observer
@@ -53,7 +53,6 @@ def sweep(
     from ..choices import split
     from ..files import explained
     from ..measure.measurer import Measurer
-    from ..measure.threads import available_cores
     from ..request import one_device_name
     from ..selection import refuse_training_words
     from ..sweep.conduct import conduct
@@ -62,18 +61,21 @@ def sweep(
     from ..sweep.limit import bytes_of
     from ..sweep.page import write_page
     from ..sweep.plain import plain_sweep
-    from ..sweep.question import Question, make_cases
+    from ..sweep.question import Question
+    from ..threads import available_cores
+    from ..workloads.throughput import throughput_cases
 
     modes = split(choices.mode)
     refuse_training_words(modes, accumulation=choices.accumulation, checkpointing=choices.checkpointing)
     question = Question(
-        cases=make_cases(
+        cases=throughput_cases(
             networks=split(network),
             preset=choices.preset,
             modes=modes,
             norms=split(norm),
             dtypes=split(choices.dtype),
-            start=start,
+            trained=[start],
+            served=[start],
             tokens=choices.tokens,
             accumulation=choices.accumulation,
             autocast=choices.autocast or None,
@@ -149,9 +151,9 @@ def _watched(journal: SweepJournal) -> Iterator[Observer]:
     from ..sweep.table import said_of
 
     screen = make_screen()
-    screen.print(f"limit: {journal.header.limit.words}", markup=False, soft_wrap=True)
+    screen.print(f"limit: {journal.header.limit.words}", soft_wrap=True)
     if journal.entries:
-        screen.print(f"{len(journal.entries)} entries are there already", markup=False)
+        screen.print(f"{len(journal.entries)} entries are there already")
 
     with screen.status("starting …", refresh_per_second=1) as status:
 
@@ -169,7 +171,7 @@ def _watched(journal: SweepJournal) -> Iterator[Observer]:
                         )
                     case SideBySide():
                         line = f"{entry.company}  side by side at batch {entry.batch}" + (f": {entry.reason}" if entry.reason else "")
-                screen.print(line, markup=False, soft_wrap=True)
+                screen.print(line, soft_wrap=True)
 
         yield Screen()
 
@@ -183,15 +185,13 @@ def _show(journal: SweepJournal, page: Path | None) -> None:
     from ..sweep.summary import summarise
     from ..sweep.table import ARM_COLUMNS, SIDE_COLUMNS, arm_rows, reference_of, side_rows
 
-    paper = console()
-    paper.print(f"limit: {journal.header.limit.words}", markup=False, highlight=False, soft_wrap=True)
+    typer.echo(f"limit: {journal.header.limit.words}")
     for company in summarise(journal.header.question, journal.entries):
-        paper.print(f"\n{company.title}", style="bold", markup=False, highlight=False)
-        paper.print(table_of(ARM_COLUMNS, arm_rows(company)))
+        typer.secho(f"\n{company.title}", bold=True)
+        show_table(ARM_COLUMNS, arm_rows(company))
         found = company.side_by_side
         if found is not None and found.samples_s:
-            introduction = f"side by side at batch {found.batch}, times as fast as {reference_of(found)}:"
-            paper.print(introduction, markup=False, highlight=False)
-            paper.print(table_of(SIDE_COLUMNS, side_rows(company)))
+            typer.echo(f"side by side at batch {found.batch}, times as fast as {reference_of(found)}:")
+            show_table(SIDE_COLUMNS, side_rows(company))
     if page is not None:
         typer.echo(f"page: {page}")

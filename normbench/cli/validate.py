@@ -14,7 +14,7 @@ from ..errors import UsageError
 from .gate import conditions_of, place_of
 from .options import Device, Dtype, ErrorRate, Margin, Norm, Pass, Seed, Threads
 from .paths import require_file_place, write_file
-from .show import EXIT_INTERRUPTED, AsJson, console, table_of
+from .show import EXIT_INTERRUPTED, AsJson, show_table
 
 if TYPE_CHECKING:
     from ..gate.conduct import Observer, Question
@@ -63,7 +63,7 @@ def validate(
     from ..gate.stored_validation import merged, read_validation
     from ..gate.trials import Trials
     from ..gate.words import seconds, share
-    from ..measure.threads import validate_threads
+    from ..threads import validate_threads
 
     if replay:
         _report(merged([read_validation(Path(folder)) for folder in split(replay)]), markdown, as_json)
@@ -99,6 +99,7 @@ def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subje
     from ..gate.stored_validation import Subject
     from ..gate.words import cases_of
     from ..registry import Registry
+    from ..words import one_of
 
     if "@" in text:
         parts = [part.rpartition("@") for part in split(text)]
@@ -107,9 +108,9 @@ def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subje
         subjects = [Subject(provider=name, case=case) for text, _, name in parts for case in cases_of(text, **choice)]
     else:
         subjects = [Subject(provider=name, case=case) for case in cases_of(text, **choice) for name in providers]
-    known = Registry.names()
-    if unknown := [one.provider for one in subjects if one.provider not in known]:
-        raise UsageError(f"provider {unknown[0]!r} is unknown; known are {', '.join(sorted(known))}")
+    known = sorted(Registry.names())
+    for one in subjects:
+        one_of(known, one.provider, "provider")
     return tuple(dict.fromkeys(subjects))
 
 
@@ -134,7 +135,7 @@ def _run(trials: Trials, out: Path) -> tuple[Path | None, bool]:
         def done(trial: Trial, outcome: Outcome) -> None:
             bar.update(task, advance=1)
             what = f"{100 * trial.run.slowdown:.2f} % slower {trial.run.slowed}" if trial.run.slowed else "same code"
-            screen.print(f"{what}: {outcome.sentence}", soft_wrap=True, markup=False)
+            screen.print(f"{what}: {outcome.sentence}", soft_wrap=True)
 
         try:
             path = run_trials(
@@ -176,8 +177,7 @@ def _report(validation: Validation, markdown: Path | None, as_json: bool) -> Non
 def _show(found: Findings, validation: Validation) -> None:
     from ..gate.trial_report import sentence, tables
 
-    screen = console()
-    screen.print(sentence(found), markup=False, highlight=False, soft_wrap=True)
+    typer.echo(sentence(found))
     for columns, rows in tables(found):
-        screen.print(table_of(columns, rows))
+        show_table(columns, rows)
     typer.echo(f"kept: {', '.join(map(str, validation.paths))}")

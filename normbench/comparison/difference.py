@@ -16,9 +16,10 @@ from scipy.special import stdtrit
 from ..gate.decide import LARGEST_LOG
 from ..metric import Better
 from ..stats import Interval
+from ..units import percent
 from .drift import Drift
 
-__all__ = ["DETECTABLE", "LEVEL", "POWER", "Difference", "Reading", "Verdict", "cost_range", "difference", "judge", "percent", "reading"]
+__all__ = ["DETECTABLE", "LEVEL", "POWER", "Difference", "Reading", "Verdict", "cost_range", "difference", "judge", "reading"]
 
 LEVEL = 0.95
 POWER = 0.9
@@ -175,9 +176,3 @@ def cost_range(direct: Difference, relative: Difference | None, *, better: Bette
     both = [one for one in (direct, relative) if one is not None and one.low is not None and one.high is not None]
     ends = [better.cost_sign * log(end) for one in both for end in (one.low, one.high) if end is not None]
     return (min(ends), max(ends)) if ends else None
-
-
-def percent(share: float) -> str:
-    """Return a share with two significant digits or to the whole percent: `0.35 %`, `5 %`, `140 %`."""
-    value = 100 * share
-    return f"{value:.2g} %" if value < 9.95 else f"{value:.0f} %"

@@ -10,10 +10,11 @@ import msgspec
 from ..errors import UsageError
 from ..gate.outcome import ExitCode
 from ..stored_run import Run
+from ..units import percent_given
 from .circumstances import Discrepancy, refuse_difference
-from .difference import DETECTABLE, Verdict, cost_range, percent
+from .difference import DETECTABLE, Verdict, cost_range
 from .rows import REFERENCES, Row, TierDrift, make_rows
-from .sentences import count, named_worst, sentences
+from .sentences import count_rows, named_worst, sentences
 
 __all__ = ["Comparison", "Side", "compare_runs", "to_json"]
 
@@ -156,20 +157,20 @@ def _judged(found: Comparison, said: dict[Verdict, str], fail_on: float) -> tupl
     """Take the sentence that decides out of those and return it as the first one, with the exit code."""
     worse = [one for one in found.having(Verdict.SLOWER) if _is_beyond(one, fail_on)]
     told = [one for one in found.rows if one.verdict.is_compared and (one.verdict is not Verdict.SLOWER or _is_within(one, fail_on))]
-    beyond = f"slower than A by more than {percent(fail_on)}"
+    beyond = f"slower than A by more than {percent_given(fail_on)}"
     if Verdict.WRONG in said:
         return ExitCode.REGRESSION, _headed("Fail", said.pop(Verdict.WRONG))
     if worse:
-        return ExitCode.REGRESSION, f"Fail: B is {beyond} in {count(worse)}, {named_worst(worse)}."
+        return ExitCode.REGRESSION, f"Fail: B is {beyond} in {count_rows(worse)}, {named_worst(worse)}."
     if Verdict.MISSING in said:
         return ExitCode.MISSING, _headed("Fail", said.pop(Verdict.MISSING))
     if Verdict.NOT_COMPARABLE in said:
         return ExitCode.INVALID, _headed("Invalid", said.pop(Verdict.NOT_COMPARABLE))
     if not told:
         seen = [one for one in found.rows if one.direct is not None]
-        unsure = f"Whether B is {beyond} cannot be told in any of {count(seen)}." if seen else NOTHING
+        unsure = f"Whether B is {beyond} cannot be told in any of {count_rows(seen)}." if seen else NOTHING
         return ExitCode.INVALID, _headed("Invalid", unsure)
-    return ExitCode.PASS, f"Pass: of {count(told)} that can tell, B is {beyond} in none."
+    return ExitCode.PASS, f"Pass: of {count_rows(told)} that can tell, B is {beyond} in none."
 
 
 def _headed(head: str, sentence: str) -> str:

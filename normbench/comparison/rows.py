@@ -11,7 +11,7 @@ from ..measurement import Measurement
 from ..metric import TIME, Better, Metric
 from ..record import COPY, NO_NORM, Record, Role, Status
 from ..results import Result
-from ..stats import ratio_interval, time_interval
+from ..stats import ratio_or_none, time_interval
 from .difference import DETECTABLE, LEVEL, Difference, Reading, Verdict, difference, judge, reading
 from .drift import Drift, drift_of
 from .pairing import Arm, Pair, pair_up
@@ -241,13 +241,9 @@ def _reading(arm: Arm | None, reference: str | None) -> Reading | None:
         return reading(time_interval(measurement))
     other = arm.beside.get(reference)
     below = _measured(other) if other is not None and other.record.key != arm.record.key else None
-    if below is None:
-        return None
-    try:
-        return reading(ratio_interval(measurement, below))
-    except ValueError:
-        # They did not take turns, as when a run was resumed for one of them.
-        return None
+    # Without a ratio where they did not take turns, as when a run was resumed for one of them.
+    ratio = ratio_or_none(measurement, below)
+    return None if ratio is None else reading(ratio)
 
 
 def _measured(result: Result) -> Measurement | None:

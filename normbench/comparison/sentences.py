@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from math import log
 
 from ..metric import Better
-from .difference import Verdict, percent
+from ..units import count, percent, some
+from .difference import Verdict
 from .rows import Row
 
-__all__ = ["count", "named_worst", "sentences"]
+__all__ = ["count_rows", "named_worst", "sentences"]
 
 SHOWN = 2
 """How many rows a sentence names before it says "and N more"."""
@@ -18,19 +19,19 @@ SIDE_BY_SIDE = "`normbench gate` runs both side by side and tells far smaller ch
 
 def sentences(rows: Sequence[Row]) -> dict[Verdict, str]:
     """Return a sentence by verdict, the most urgent first; `wrong` speaks for what failed too, and what was not measured is left out."""
-    total = count([one for one in rows if one.direct is not None])
+    total = count_rows([one for one in rows if one.direct is not None])
     found: dict[Verdict, list[Row]] = {}
     for row in rows:
         found.setdefault(Verdict.WRONG if row.verdict is Verdict.FAILED else row.verdict, []).append(row)
     said: dict[Verdict, Callable[[Sequence[Row]], str]] = {
-        Verdict.WRONG: lambda some: f"{count(some)} {_verb(some, 'is', 'are')} wrong in B, or did not run: {names(some)}.",
-        Verdict.SLOWER: lambda some: f"B is slower than A in {len(some)} of {total}, {named_worst(some)}.",
-        Verdict.MISSING: lambda some: f"{count(some)} of A {_verb(some, 'is', 'are')} missing in B: {names(some)}.",
-        Verdict.NOT_COMPARABLE: lambda some: f"{count(some)} cannot be compared: {names(some)} ({_reasons(some)}).",
-        Verdict.FASTER: lambda some: f"B is faster than A in {len(some)} of {total}, {named_worst(some)}.",
-        Verdict.NO_DIFFERENCE: lambda some: f"No difference was seen in {len(some)} of {total}{_limit(some)}.",
-        Verdict.INCONCLUSIVE: lambda some: f"Runs taken at different times cannot tell in {len(some)} of {total}; {SIDE_BY_SIDE}.",
-        Verdict.NEW: lambda some: f"{count(some)} of B {_verb(some, 'was', 'were')} not measured in A: {names(some)}.",
+        Verdict.WRONG: lambda these: f"{count_rows(these)} {_verb(these, 'is', 'are')} wrong in B, or did not run: {_names(these)}.",
+        Verdict.SLOWER: lambda these: f"B is slower than A in {len(these)} of {total}, {named_worst(these)}.",
+        Verdict.MISSING: lambda these: f"{count_rows(these)} of A {_verb(these, 'is', 'are')} missing in B: {_names(these)}.",
+        Verdict.NOT_COMPARABLE: lambda these: f"{count_rows(these)} cannot be compared: {_names(these)} ({_reasons(these)}).",
+        Verdict.FASTER: lambda these: f"B is faster than A in {len(these)} of {total}, {named_worst(these)}.",
+        Verdict.NO_DIFFERENCE: lambda these: f"No difference was seen in {len(these)} of {total}{_limit(these)}.",
+        Verdict.INCONCLUSIVE: lambda these: f"Runs taken at different times cannot tell in {len(these)} of {total}; {SIDE_BY_SIDE}.",
+        Verdict.NEW: lambda these: f"{count_rows(these)} of B {_verb(these, 'was', 'were')} not measured in A: {_names(these)}.",
     }
     return {verdict: say(found[verdict]) for verdict, say in said.items() if verdict in found}
 
@@ -42,17 +43,15 @@ def named_worst(rows: Sequence[Row]) -> str:
     ratio = first.direct.ratio if first.direct is not None else None
     of = "A" if first.better is Better.LESS else f"A's {first.unit}"
     named = f"most of all {_name(first)}" + (f" ({ratio:.3f} times {of})" if ratio is not None else "")
-    return named + (f"; also {names(rest)}" if rest else "")
+    return named + (f"; also {_names(rest)}" if rest else "")
 
 
-def names(rows: Sequence[Row]) -> str:
-    """Return the names of the first rows, and how many more there are."""
-    shown = ", ".join(_name(one) for one in rows[:SHOWN])
-    return shown if len(rows) <= SHOWN else f"{shown} and {len(rows) - SHOWN} more"
+def count_rows(rows: Sequence[Row]) -> str:
+    return count(len(rows), "row")
 
 
-def count(rows: Sequence[Row]) -> str:
-    return f"{len(rows)} row" if len(rows) == 1 else f"{len(rows)} rows"
+def _names(rows: Sequence[Row]) -> str:
+    return some(map(_name, rows), SHOWN)
 
 
 def _name(row: Row) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
+from ..markdown import escape, table
 from ..metric import Better
-from ..units import DASH, duration, escape, join_words, number
-from .difference import Difference, Verdict, percent
+from ..units import DASH, duration, join_words, number, percent
+from .difference import Difference, Verdict
 from .outcome import Comparison, Side
 from .rows import Row, TierDrift
 
@@ -127,11 +127,5 @@ def _side(name: str, side: Side) -> str:
 
 def markdown(found: Comparison) -> str:
     """Return the whole comparison as Markdown."""
-    heads = columns(found)
-    lines = [f"**{found.sentence}**", "", f"| {' | '.join(heads)} |", "| --- | --: | --: | --: | --- | --: |"]
-    lines += [f"| {' | '.join(_escaped(row))} |" for row in rows(found)]
-    return "\n".join([*lines, "", *(f"- {escape(line)}" for line in lines_below(found))]) + "\n"
-
-
-def _escaped(cells: Sequence[str]) -> list[str]:
-    return [escape(cell) for cell in cells]
+    lines = [f"**{found.sentence}**", "", *table(columns(found), rows(found), align="lrrrlr"), ""]
+    return "\n".join([*lines, *(f"- {escape(line)}" for line in lines_below(found))]) + "\n"

@@ -19,8 +19,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..measure.checking import CheckTask
 from ..models.networks import network
-from ..models.recipe import Batch
-from ..problem import torch_dtype
+from ..models.recipe import Batch, in_dtype
+from ..problem import dtype_name, torch_dtype
 from ..record import Accuracy
 from ..throughput_case import ThroughputCase
 from ..workloads.agreement import Stray, judge, outcome, stray
@@ -88,7 +88,7 @@ def compare_parameters(values: Mapping[str, Tensor], alone: Mapping[str, Tensor]
     dtype = next(iter(alone.values())).dtype
     return Accuracy(
         tensor=f"{name} after one step, the worst of {len(alone)} parameters",
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=dtype_name(dtype),
         error=error,
         tolerance=2 * _STEP + torch.finfo(dtype).eps * largest,
         max_abs=error,
@@ -148,8 +148,7 @@ class _Steps:
         if norm not in self._exact:
             plain = plain_network(self._case.model_case, self._session.device)
             wide = swapped_network(without_sharing(plain).double(), split_arm(norm)[0], "eager")
-            batches = [{key: value.double() if value.is_floating_point() else value for key, value in one.items()} for one in self._all]
-            self._exact[norm] = self._averaged(wide, batches)
+            self._exact[norm] = self._averaged(wide, [in_dtype(batch, torch.float64) for batch in self._all])
         return self._exact[norm]
 
     def _own_stray(self) -> Stray:

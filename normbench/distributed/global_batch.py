@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ..conditions import Cache, Pages
@@ -25,17 +24,17 @@ def refuse_processes(processes: int, cases: Sequence[AnyCase], *, device: str, c
         raise UsageError(f"nproc {processes}: device {device!r} is a single one; name cuda, of which each process takes its own")
 
 
-def split_global_batch(global_batch: int, processes: int, batches: Sequence[str], accumulation: int) -> tuple[int, int]:
+def split_global_batch(global_batch: int, processes: int, batches: Sequence[int], accumulation: int) -> tuple[int, int]:
     """Return the sequences of a microbatch and the microbatches of each process that make up a global batch.
 
-    Global batch = processes x microbatches x sequences of a microbatch. `batches` holds the batch that was typed, if any, and an
+    Global batch = processes x microbatches x sequences of a microbatch. `batches` holds the batch that was asked for, if any, and an
     `accumulation` of 1 stands for none typed: of the two what is not given follows. Raises UsageError naming what does not divide.
     """
     _refuse_none(processes)
     if global_batch < 1:
         raise UsageError(f"global-batch {global_batch} is less than 1")
     if len(batches) > 1:
-        raise UsageError(f"global-batch {global_batch} and batch {','.join(batches)}: give one batch, or none")
+        raise UsageError(f"global-batch {global_batch} and batch {','.join(map(str, batches))}: give one batch, or none")
     each, rest = divmod(global_batch, processes)
     if rest:
         raise UsageError(
@@ -49,9 +48,7 @@ def split_global_batch(global_batch: int, processes: int, batches: Sequence[str]
                 f"{global_batch} is not a multiple of {processes * accumulation}"
             )
         return batch, accumulation
-    if not re.fullmatch("[0-9]{1,9}", batches[0]) or not int(batches[0]):
-        raise UsageError(f"batch {batches[0]!r} is not a whole number above 0")
-    batch = int(batches[0])
+    (batch,) = batches
     counted, rest = divmod(each, batch)
     if rest or accumulation not in (1, counted):
         raise UsageError(

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ..choices import Choices, fields, option_name
 from ..errors import UsageError
+from ..measure.worker import import_path
 
-__all__ = ["choose_port", "launch", "words_of"]
+__all__ = ["choose_port", "launch"]
 
 _MOST_PORTS = 2**16
 
@@ -21,20 +21,6 @@ _EXIT_INTERRUPTED = 130
 
 _LEAVE_S = 40.0
 """How long the ranks may take to leave: torchrun itself kills after 30 s those that do not."""
-
-
-def words_of(choices: Choices) -> list[str]:
-    """Return the options that say the same as these choices, those that are the default left out.
-
-    Of how many processes there are torchrun tells every one; `--nproc` itself it would take for an option of its own, cut short.
-    """
-    words = []
-    for name, default in fields():
-        value = getattr(choices, name)
-        if value == default or name == "nproc":
-            continue
-        words += [f"--{option_name(name)}"] if value is True else [f"--{option_name(name)}", str(value)]
-    return words
 
 
 def choose_port(port: int | None) -> int:
@@ -65,8 +51,7 @@ def launch(words: Sequence[str], *, processes: int, threads: int, port: int | No
     command += ["--nnodes", "1", "--nproc-per-node", str(processes), "--master-addr", "127.0.0.1", "--master-port", str(choose_port(port))]
     command += ["-m", f"{package}.throughput", *words]
     # Ranks import what this process would, and no file of the working directory in place of a module of the standard library.
-    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "PYTHONPATH": import_path(), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": str(threads)}
     # A session of its own: Ctrl-C is for this process, which passes it on once.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:

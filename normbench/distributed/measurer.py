@@ -19,11 +19,11 @@ from ..measure.measurer import Measurer, OnBlock, OnDone, OnStart, ignore
 from ..measure.plan import Plan
 from ..measure.process import OutOfMemory
 from ..measure.rotating import Rotating
-from ..measure.threads import available_cores
 from ..measurement import Block, Measurement, Ranks
 from ..metric import tokens_metric
 from ..model_case import ModelCase
 from ..record import Accuracy, Record, Role, Status
+from ..threads import available_cores
 from ..throughput_case import ThroughputCase
 from .agreement import Agreement, AgreementTask, agree
 from .failure import RankFailed

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 from collections.abc import Callable
 from typing import Any
+
+from ..measure.worker import resolved
 
 __all__ = ["RUN", "RUN_RESIDENT", "run", "run_resident", "seal", "unseal"]
 
@@ -26,16 +27,10 @@ def unseal(value: bytes) -> Any:
 def run(sealed: tuple[str, bytes], emit: Callable[[bytes], None]) -> None:
     """Run `module:function(argument, emit)`, everything it emits sealed."""
     task, argument = sealed
-    _resolved(task)(pickle.loads(argument), lambda value: emit(pickle.dumps(value)))
+    resolved(task)(pickle.loads(argument), lambda value: emit(pickle.dumps(value)))
 
 
 def run_resident(sealed: tuple[str, bytes]) -> None:
     """Run `module:function(argument)` in the process that is asked for it."""
     task, argument = sealed
-    _resolved(task)(pickle.loads(argument))
-
-
-def _resolved(name: str) -> Callable[..., Any]:
-    module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+    resolved(task)(pickle.loads(argument))

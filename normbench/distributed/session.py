@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..conditions import Conditions, Pages, Parallel
-from ..measure.process import OutOfMemory, first_line, is_out_of_memory, prepare_process
+from ..measure.process import first_line, memory_told, prepare_process
 from ..tiers import AnyCase
 from .failure import PeerLost
 from .position import PositionWriter
@@ -94,11 +94,10 @@ def joined(seat: Seat, device: torch.device) -> Iterator[Session]:
 def guarded(task: Callable[[], None]) -> None:
     """Run a task's work. Raises OutOfMemory where memory ran out, PeerLost where another rank went away."""
     try:
-        task()
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise OutOfMemory(first_line(error)) from None
-        if isinstance(error, RuntimeError) and (isinstance(error, dist.DistError) or "gloo" in str(error) or "Connection" in str(error)):
+        with memory_told():
+            task()
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "gloo" in str(error) or "Connection" in str(error):
             raise PeerLost(first_line(error)) from error
         raise
 

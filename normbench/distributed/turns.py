@@ -11,11 +11,10 @@ import torch
 
 from ..measure.block import BlockTask
 from ..measure.plan import Cost, make_schedule
-from ..measure.timer import SynchronisedTimer, Timer, WallTimer
+from ..measure.timer import timer_of
 from ..models.networks import network
-from ..record import NO_NORM
 from ..throughput_case import ThroughputCase
-from ..workloads.model import company_case, runs_without_norms
+from ..workloads.model import arms_and_control, company_case
 from ..workloads.training import TrainingStep, autocast_of
 from .session import Seat, Session, guarded, joined, prepare_rank
 from .training import parallelise, rank_batches, trained_network
@@ -64,8 +63,7 @@ class _Turns:
         self._emit = emit
         self._found = network(task.block.case.network)
         self._case = company_case(task.block.case, self._found)
-        device = session.device
-        self._timer: Timer = SynchronisedTimer(device, torch.cuda) if device.type == "cuda" else WallTimer()
+        self._timer = timer_of(session.device, is_single=True)
 
     def take(self) -> RankTurns:
         # Where tensors lie moves timings by percents: each process draws it afresh.
@@ -103,9 +101,8 @@ class _Turns:
         case, found, device, seat = self._case, self._found, self._session.device, self._seat
         batches = rank_batches(case, found, device, seed=self._task.seed, rank=seat.rank, size=seat.size)
         autocast = autocast_of(case.autocast, device)
-        control = [NO_NORM] if runs_without_norms(case.model_case, device) else []
         steps: dict[_Entry, TrainingStep | None] = {}
-        for arm in (*self._task.providers, *control):
+        for arm in arms_and_control(case.model_case, self._task.providers, device):
             self._session.position.tell(f"making the network of {arm}")
             model = parallelise(trained_network(case, found, arm, batches[0], device), seat.parallel)
             steps[arm, True] = TrainingStep(found, model, batches, autocast=autocast)

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from math import ceil, floor, log2, log10
+from typing import Literal, ParamSpec, TypeVar
 
 import matplotlib.style
-import msgspec
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from ..report.tables import ScopeResults, describe_conditions, on_machine
 from ..units import number
 
 __all__ = [
-    "COPY_COLOUR",
+    "BLUE",
+    "GREEN",
+    "GREY",
     "INK",
-    "PAPER",
-    "Page",
+    "ORANGE",
+    "PALETTE",
+    "PINK",
+    "SKY",
+    "VERMILION",
+    "blank",
+    "grid",
+    "in_house_style",
     "label_axis",
     "label_outer",
     "label_panel",
-    "pages",
     "panels",
     "png",
     "size_ticks",
@@ -34,41 +41,44 @@ __all__ = [
     "value_ticks",
 ]
 
-PAPER, INK, COPY_COLOUR = "#ffffff", "#222222", "#555555"
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+INK, GREY = "#222222", "#777777"
+_PAPER, _GRID = "#ffffff", "#dddddd"
 _DPI, _WIDTH_INCH = 150, 8.0
 
-# Okabe and Ito's palette, told apart with every common kind of colour blindness; markers tell apart in grey too.
-_STYLES = {"eager": ("#E69F00", "o"), "aten": ("#0072B2", "s"), "compile": ("#009E73", "^"), "triton": ("#D55E00", "D")}
-_OTHERS = (("#CC79A7", "v"), ("#56B4E9", "P"), ("#000000", "X"), ("#8C6D1F", "*"), ("#7A7A7A", "h"))
+# Okabe and Ito's palette, told apart with every common kind of colour blindness.
+BLUE, VERMILION, GREEN, ORANGE, PINK, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"
+_BLACK, _BROWN = "#000000", "#8C6D1F"
+PALETTE = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (ORANGE, "D"), (PINK, "v"), (SKY, "P"), (_BLACK, "X"), (_BROWN, "*"))
+"""Colours with markers, which tell apart in grey too."""
+
+_STYLES = {"eager": (ORANGE, "o"), "aten": (BLUE, "s"), "compile": (GREEN, "^"), "triton": (VERMILION, "D")}
+_OTHERS = ((PINK, "v"), (SKY, "P"), (_BLACK, "X"), (_BROWN, "*"), (GREY, "h"))
 
 
-class Page(msgspec.Struct, frozen=True):
-    """Hold the scopes that one figure shows, a panel each: they differ in norm and pass only."""
+def in_house_style(draw: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make a function draw alike whatever the user's own matplotlibrc says."""
 
-    title: str
-    slug: str
-    grids: tuple[ScopeResults, ...]
+    @wraps(draw)
+    def drawn(*args: _P.args, **options: _P.kwargs) -> _R:
+        with matplotlib.style.context("default"):
+            return draw(*args, **options)
 
-    @property
-    def providers(self) -> list[str]:
-        return list(dict.fromkeys(name for grid in self.grids for name in grid.providers))
-
-    @property
-    def is_timed(self) -> bool:
-        return any(one.time for grid in self.grids for one in grid.cells.values())
+    return drawn
 
 
-def pages(grids: Sequence[ScopeResults]) -> list[Page]:
-    """Return the pages, each with a title that names its scope and a slug that is unique and fit for a file's name."""
-    grouped: dict[tuple[str, str], list[ScopeResults]] = {}
-    for grid in grids:
-        scope = grid.scope
-        options = f" ({scope.options})" if scope.options else ""
-        title = f"{scope.tier.value} tier, {scope.dtype.value}{options}; {describe_conditions(scope.conditions)}{on_machine(scope.machine)}"
-        words = [scope.machine, scope.tier.value, scope.dtype.value, *scope.options.split(", "), scope.conditions.id.replace("/", "-")]
-        slug = "-".join(word.replace(":", "") for word in words if word)
-        grouped.setdefault((title, slug), []).append(grid)
-    return [Page(title, slug, tuple(members)) for (title, slug), members in grouped.items()]
+def blank(height_inch: float) -> Figure:
+    """Return a figure of 1200 pixels' width."""
+    figure = Figure(figsize=(_WIDTH_INCH, height_inch), dpi=_DPI, layout="constrained", facecolor=_PAPER)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def grid(axis: Axes, along: Literal["both", "x", "y"] = "both") -> None:
+    """Draw the lines behind what is shown."""
+    axis.grid(visible=True, axis=along, color=_GRID, linewidth=0.6)
 
 
 def style_of(name: str, providers: Sequence[str]) -> tuple[str, str]:
@@ -81,8 +91,7 @@ def panels(count: int, columns: int, panel_inch: float, head_inch: float, *, are
     """Return a figure of 1200 pixels' width with `count` panels that share their axes if they are alike."""
     columns = min(columns, count)
     rows = ceil(count / columns)
-    figure = Figure(figsize=(_WIDTH_INCH, rows * panel_inch + head_inch), dpi=_DPI, layout="constrained", facecolor=PAPER)
-    FigureCanvasAgg(figure)
+    figure = blank(rows * panel_inch + head_inch)
     axes = figure.subplots(rows, columns, sharex=are_alike, sharey=are_alike, squeeze=False).ravel().tolist()
     for unused in axes[count:]:
         unused.remove()
@@ -95,7 +104,7 @@ def label_panel(axis: Axes, title: str, x: str, y: str) -> None:
     axis.set_xlabel(x, fontsize=8)
     axis.set_ylabel(y, fontsize=8)
     axis.tick_params(labelsize=7)
-    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    grid(axis)
 
 
 def label_outer(axes: Sequence[Axes], columns: int) -> None:
@@ -110,10 +119,11 @@ def label_outer(axes: Sequence[Axes], columns: int) -> None:
         axis.tick_params(axis="x", labelbottom=lowest)
 
 
+@in_house_style
 def png(figure: Figure) -> bytes:
     """Return the figure as PNG."""
-    with io.BytesIO() as stream, matplotlib.style.context("default"):
-        figure.savefig(stream, format="png", facecolor=PAPER, transparent=False)
+    with io.BytesIO() as stream:
+        figure.savefig(stream, format="png", facecolor=_PAPER, transparent=False)
         return stream.getvalue()
 
 

@@ -8,14 +8,12 @@ from types import TracebackType
 from typing import Protocol
 
 from ..case import Case
-from ..lines import RECORDS, stream_lines
 from ..measure.group import Group
 from ..model_case import ModelCase
-from ..record import Record, Status, decode_record
+from ..record import Record, Status
 from ..request import Request
-from ..run import ROTATION, Observer, SilentObserver, add_norms, create_run, is_sound, unmeasured_records
+from ..run import ROTATION, Keeper, Observer, SilentObserver, add_norms, unmeasured_records
 from ..shard import units_of
-from ..store import RunWriter
 from ..stored_run import Machine
 from .dispatch import Cluster, dispatch
 from .station import Introduction
@@ -58,17 +56,15 @@ def execute_on(fleet: Callable[[], Fleet], request: Request, observer: FleetObse
 
 
 class _Conduct:
-    """Keep what comes from a cluster, once."""
+    """Have a cluster measure a request and keep what comes from it."""
 
     def __init__(self, request: Request, cluster: Fleet, observer: FleetObserver) -> None:
         self._request = request
         self._cluster = cluster
         self._observer = observer
         self._groups, self._beside = self._plan()
-        self._writer = self._open_run()
-        done = self._writer.done.values()
-        self._done = {record.asked for record in done if record.status is not Status.INTERRUPTED}
-        self._is_sound = all(is_sound(record) for record in done if record.status is not Status.INTERRUPTED)
+        # Records name the machines that took them, so the run may be gone on with from another than it was begun on.
+        self._keeper = Keeper(request, self._groups, device={"type": request.device}, command="normbench run --ray ADDRESS")
         self._noted = 0
 
     def _plan(self) -> tuple[list[Group], dict[str, list[Group]]]:
@@ -76,16 +72,11 @@ class _Conduct:
         cases = list(dict.fromkeys(arm.case for group in groups for arm in group.arms if isinstance(arm.case, ModelCase)))
         return add_norms(groups, self._cluster.norms_of(cases)) if cases else (groups, {})
 
-    def _open_run(self) -> RunWriter:
-        if self._request.resume is not None:
-            return RunWriter.resume(self._request.resume, root=self._request.root)
-        return create_run(self._request, self._groups, device={"type": self._request.device})
-
     def execute(self) -> tuple[Path, bool]:
-        left = {group.id for group in self._groups if not group.record_keys() <= self._done}
+        left = {group.id for group in self._groups if not self._keeper.is_done(group)}
         self._observer.started(self._groups, len(self._groups) - len(left))
         units = [[group for group in unit if group.id in left] for unit in units_of(self._groups, self._beside)]
-        with self._writer:
+        with self._keeper:
             try:
                 dispatch(
                     [unit for unit in units if unit],
@@ -95,13 +86,9 @@ class _Conduct:
                     on_done=self._finish,
                     on_failed=self._fail,
                 )
-            except BaseException as error:
-                error.add_note(f"what was measured is kept, and `normbench run --ray ADDRESS --resume {self._writer.path}` goes on")
-                self._record_interrupted(type(error).__name__)
-                raise
             finally:
                 self._note()
-        return self._writer.path, self._is_sound
+        return self._keeper.writer.path, self._keeper.is_sound
 
     def _started(self, seat: str, groups: Sequence[Group]) -> None:
         self._note()
@@ -110,33 +97,17 @@ class _Conduct:
     def _finish(self, group: Group, records: Sequence[Record]) -> None:
         for name in dict.fromkeys(record.machine for record in records):
             found = self._cluster.machines[name]
-            self._writer.add_machine(name, Machine(machine=found.machine, versions=dict(found.versions)))
-        self._keep(records)
+            self._keeper.writer.add_machine(name, Machine(machine=found.machine, versions=dict(found.versions)))
+        self._keeper.keep(records)
         self._observer.group_done(group, records)
 
     def _fail(self, seat: str, group: Group, reason: str) -> None:
         records = unmeasured_records(group, Status.ERROR, reason, seed=self._request.plan.seed)
-        self._keep(records)
+        self._keeper.keep(records)
         self._observer.group_done(group, records)
-
-    def _keep(self, records: Sequence[Record]) -> None:
-        self._writer.append(*records)
-        self._done.update(record.asked for record in records)
-        self._is_sound = self._is_sound and all(map(is_sound, records))
 
     def _note(self) -> None:
         """Write down what the cluster says of nodes that were left out or lost, each sentence once."""
         for note in self._cluster.notes[self._noted :]:
-            self._writer.note(note)
+            self._keeper.writer.note(note)
             self._noted += 1
-
-    def _record_interrupted(self, kind: str) -> None:
-        reason = f"the run was stopped ({kind}) before this was measured"
-        # As the file says, not as this object does: Ctrl-C may have come between writing a record and noting that it was written.
-        file = self._writer.path / RECORDS
-        written = (decode_record(line, origin=f"{file}, line {number}") for number, line in stream_lines(file))
-        done = {record.asked for record in written if record.status is not Status.INTERRUPTED}
-        for group in self._groups:
-            records = unmeasured_records(group, Status.INTERRUPTED, reason, seed=self._request.plan.seed)
-            if left := [record for record in records if record.asked not in done]:
-                self._writer.append(*left)

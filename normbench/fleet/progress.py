@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..measure.group import Group
 from ..progress import Progress
 from ..record import Record
+from ..units import some
 
 __all__ = ["FleetProgress"]
 
@@ -36,9 +37,5 @@ class FleetProgress(Progress):
         self._show()
 
     def _show(self) -> None:
-        nodes = [
-            f"{node}: {ids[0].partition('@')[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
-            for node, ids in self._at.items()
-            if ids
-        ]
+        nodes = [f"{node}: {some([one.partition('@')[0] for one in ids], 1)}" for node, ids in self._at.items() if ids]
         self._describe("   ".join(nodes))

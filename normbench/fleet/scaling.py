@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from ..case import Case
@@ -27,6 +26,7 @@ from ..measurement import Block, Measurement, StopReason
 from ..record import Record, Status
 from ..request import Request
 from ..run import create_run, unmeasured_records
+from ..terminal import console
 from .conduct import execute_on
 from .dispatch import Measured, dispatch
 from .machines import machine_name
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", default="1,2", help="Numbers of Ray nodes on this machine; empty for none.")
     parser.add_argument("--records", type=int, default=100_000, help="Records that are written and joined.")
     options = parser.parse_args(arguments)
-    console = Console(width=120)
+    paper = console(120)
     sizes = [int(word) for word in options.groups.split(",") if word]
     workers = [int(word) for word in options.workers.split(",") if word]
     # First, while this process has held nothing else: a peak never falls.
@@ -191,12 +191,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for size in sizes:
         cells = [f"{_wall_s(size, count):.2f}" for count in workers]
         table.add_row(str(size), f"{1e6 * _driver_s(size):.0f}", *cells)
-    console.print(table)
-    console.print(f"Each group stands for {1e3 * PAUSE_S:g} ms of measuring on its node; the cluster's own start is left out.")
+    paper.print(table)
+    paper.print(f"Each group stands for {1e3 * PAUSE_S:g} ms of measuring on its node; the cluster's own start is left out.")
     table = Table(f"{options.records} records", "s", "MB on disk", "growth of peak memory, MB", box=None)
     for name, seconds, size, growth in memory:
         table.add_row(name, f"{seconds:.1f}", f"{size / 1e6:.0f}", f"{growth / 1e6:.0f}")
-    console.print(table)
+    paper.print(table)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,10 @@ import msgspec
 
 from ..errors import UsageError
 from ..files import AppendedFile, explained, make_directory, write_atomically
-from .decide import Decision, Supply, decide
 from .outcome import Outcome, to_json
-from .policy import Policy
 from .standing import BlockSamples
 
-__all__ = ["Archive", "read_blocks", "replay"]
+__all__ = ["Archive", "read_blocks"]
 
 _ABOUT, _BLOCKS, _OUTCOME = "gate.json", "blocks.jsonl", "outcome.json"
 
@@ -66,8 +64,3 @@ def read_blocks(path: Path) -> dict[str, list[BlockSamples]]:
             raise UsageError(f"{file}, line {number}: {error}") from None
         found.setdefault(block.candidate, []).append(block)
     return found
-
-
-def replay(blocks: dict[str, list[BlockSamples]], policy: Policy, *, cases: int) -> dict[str, Decision]:
-    """Decide again, by any policy, from stored blocks; `cases` is how many share the error rate."""
-    return {name: decide(policy, [block.log_ratio for block in taken], cases=cases, supply=Supply.CLOSED) for name, taken in blocks.items()}

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ..errors import NormbenchError
-from ..measure.checking import CheckResult, CheckTask
+from ..measure.checking import CheckResult, CheckTask, drained
 from ..measure.plan import Schedule
 from ..measure.worker import Worker
 from ..record import Status
@@ -60,17 +59,11 @@ ArenaMaker = Callable[[Setup, Path], Arena]
 
 def checked(worker: Worker, task: CheckTask) -> dict[str, CheckResult]:
     """Return how the check of each provider of a task ended in a worker's fork; one that takes the process down has a result too."""
-    results: dict[str, CheckResult] = {}
-    at_work = ""
-    try:
-        for message in worker.run(_CHECK, task, timeout_s=TIMEOUT_S):
-            if isinstance(message, CheckResult):
-                results[message.provider] = message
-            else:
-                at_work = message[1] or at_work
-    except NormbenchError as error:
+    found, at_work, error = drained(worker.run(_CHECK, task, timeout_s=TIMEOUT_S))
+    results = {result.provider: result for result in found}
+    if error is not None:
         for arm in task.providers:
             if arm not in results:
-                reason = str(error) if arm == at_work else f"not reached: {error}"
+                reason = str(error) if at_work in (arm, None) else f"not reached: {error}"
                 results[arm] = CheckResult(provider=arm, status=Status.ERROR, reason=reason)
     return results

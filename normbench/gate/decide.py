@@ -11,10 +11,11 @@ import msgspec
 from scipy.special import stdtrit
 
 from ..metric import Better
+from ..units import percent, percent_given
 from .flips import Location, flip_p, locate, shift_found
 from .policy import Policy, thresholds
 
-__all__ = ["Decision", "Supply", "Verdict", "block_log", "decide", "decide_once", "detectable_slowdown", "log_ratio", "percent"]
+__all__ = ["Decision", "Supply", "Verdict", "block_log", "decide", "decide_once", "detectable_slowdown", "log_ratio"]
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0
@@ -166,7 +167,7 @@ def _change(policy: Policy, costs: Sequence[float], location: Location, limit: f
     """Return the change that the costs show at this threshold, if any."""
     for sign, verdict, word in ((1, Verdict.REGRESSION, "worse"), (-1, Verdict.IMPROVEMENT, "better")):
         if sign * location.centre > log1p(policy.margin) and _p(policy, costs, sign) <= limit:
-            return verdict, f"{word} by more than {percent(policy.margin)}"
+            return verdict, f"{word} by more than {percent_given(policy.margin)}"
     return None
 
 
@@ -231,8 +232,3 @@ def _described(
 
 def _ratio(value: float) -> float | None:
     return exp(value) if abs(value) < LARGEST_LOG else None
-
-
-def percent(share: float) -> str:
-    """Return a share as a verdict says it: `2 %`, `0.35 %`, with two significant digits."""
-    return f"{100 * share:.2g} %"

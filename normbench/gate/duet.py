@@ -16,8 +16,8 @@ from ..case import Case
 from ..conditions import Cache, Conditions, Pages
 from ..errors import NormbenchError
 from ..measure.process import loaded_provider, prepare_process, prepared_function
-from ..measure.sampler import Call, Samples, first_calls, warm_up
-from ..measure.timer import CudaTimer, Timer, WallTimer
+from ..measure.sampler import Call, Samples, first_calls, in_turn, warm_up
+from ..measure.timer import timer_of
 from .arms import Side
 
 __all__ = ["Baton", "DuetTask", "PartnerLost", "PartnerSilent", "duet", "order_of", "release"]
@@ -102,6 +102,7 @@ def duet(task: DuetTask, emit: Callable[[Any], None]) -> None:
     """
     import torch
 
+    from ..measure.cache import make_flush
     from ..problem import make_problem
     from ..workloads.op import make_call, private_copies
 
@@ -109,14 +110,15 @@ def duet(task: DuetTask, emit: Callable[[Any], None]) -> None:
         os.sched_setaffinity(0, {task.cpu})
     device = prepare_process(task.conditions, task.case, task.conditions.pages)
     provider, function = loaded_provider(task.provider), prepared_function(task.provider, task.case)
-    timer = _timer(device)
+    timer = timer_of(device, is_single=False)
     with closing(_met(task, emit)) as connection:
         baton = Baton(connection, task.side, order_of(task.turns, task.seed))
         with baton:
             ballast = torch.empty(Random(f"{task.side} {task.seed}").randrange(1, 2**20), dtype=torch.uint8)
             problem = make_problem(task.case, device=device, seed=task.seed)
             own, restore = private_copies(problem, provider.mutates(task.case))
-            call = Call(run=make_call(own, function), before=_in_turn(restore, _flush(task.conditions, device)))
+            flush = make_flush(device) if task.conditions.cache is Cache.COLD else None
+            call = Call(run=make_call(own, function), before=in_turn(restore, flush))
             if task.conditions.pages is Pages.REUSED and device.type == "cpu":
                 # Pages that are to be reused must have been used.
                 torch.empty(task.peak_bytes + 2 * problem.x.nbytes, dtype=torch.uint8).fill_(1)
@@ -129,30 +131,6 @@ def duet(task: DuetTask, emit: Callable[[Any], None]) -> None:
                 samples.add(timer.sample(call.run, task.inner))
         del ballast
     emit(tuple(samples.time_s))
-
-
-def _flush(conditions: Conditions, device: Any) -> Callable[[], Any] | None:
-    from ..measure.cache import make_flush
-
-    return make_flush(device) if conditions.cache is Cache.COLD else None
-
-
-def _timer(device: Any) -> Timer:
-    if device.type != "cuda":
-        return WallTimer()
-    import torch
-
-    return CudaTimer(device, torch.cuda)
-
-
-def _in_turn(*steps: Callable[[], Any] | None) -> Callable[[], None] | None:
-    wanted = [step for step in steps if step is not None]
-
-    def run() -> None:
-        for step in wanted:
-            step()
-
-    return run if wanted else None
 
 
 def _met(task: DuetTask, emit: Callable[[Any], None]) -> socket.socket:

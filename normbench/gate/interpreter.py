@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -16,6 +15,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from ..errors import UsageError
+from ..measure.machine import versions_of
+from ..measure.worker import import_path
 
 __all__ = ["Harness", "Interpreter", "find_interpreter", "relay", "running_interpreter"]
 
@@ -70,13 +71,7 @@ class _Found(msgspec.Struct):
 
 def running_interpreter() -> Interpreter:
     """Return the Python that runs this."""
-    versions: dict[str, str | None] = {}
-    for name in VERSIONED:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
-    return Interpreter(executable=sys.executable, python=platform.python_version(), versions=versions)
+    return Interpreter(executable=sys.executable, python=platform.python_version(), versions=versions_of(VERSIONED))
 
 
 def find_interpreter(path: Path) -> Interpreter:
@@ -138,7 +133,7 @@ def relay(command: Sequence[str], *, harness: Harness) -> Iterator[str]:
         home.mkdir()
         door.mkdir()
         (home / package.name).symlink_to(package, target_is_directory=True)
-        path = str(home) if harness is Harness.ALONE else os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+        path = str(home) if harness is Harness.ALONE else import_path()
         (door / "sitecustomize.py").write_text(_RELAY.format(misleading=_MISLEADING, command=list(command), path=path))
         yield str(door)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..units import DASH
+from ..markdown import escape, table
+from ..units import DASH, percent, percent_given
 from .decide import Verdict
 from .outcome import CaseResult, Outcome
 
@@ -10,6 +11,9 @@ __all__ = ["COLUMNS", "INSTRUCTIONS", "columns", "markdown", "reasons_of", "rows
 
 INSTRUCTIONS = "instructions, head / base (base)"
 """The column that is there when they were counted."""
+
+_TEXT = 2000
+"""Characters of a sentence, which may hold the text of an error."""
 
 COLUMNS = ("case", "head / base", "95 % interval", "verdict", "smallest change found", "blocks")
 _FIRST = (
@@ -48,7 +52,7 @@ def _row(name: str, result: CaseResult) -> tuple[str, ...]:
     decision = result.decision
     ratio = DASH if decision.ratio is None else f"{decision.ratio:.3f}"
     ends = DASH if decision.low is None or decision.high is None else f"{decision.low:.3f}{DASH}{decision.high:.3f}"
-    seen = DASH if decision.smallest_detectable is None else f"{100 * decision.smallest_detectable:.1f} %"
+    seen = DASH if decision.smallest_detectable is None else percent(decision.smallest_detectable)
     return name, ratio, ends, decision.verdict.value, seen, str(decision.blocks) if decision.blocks else DASH
 
 
@@ -71,17 +75,14 @@ def reasons_of(outcome: Outcome) -> list[str]:
 
 def markdown(outcome: Outcome, *, base: str, head: str, machine: str) -> str:
     """Return the outcome as Markdown: one sentence, what was compared and where, the table, and what there is to know of its rows."""
-    lines = [f"**{outcome.sentence}**", "", f"head {head} against base {base}, on {machine}.", ""]
-    names = columns(outcome)
-    lines += [f"| {' | '.join(names)} |", f"| --- | --: | --: | --- | {' | '.join(['--:'] * (len(names) - 4))} |"]
-    lines += [f"| {' | '.join(row)} |" for row in rows(outcome)]
-    reasons = [f"- {reason}" for reason in reasons_of(outcome)]
-    lines += [""] * bool(reasons) + reasons
-    lines += ["", *(f"- {note}" for note in outcome.notes)] if outcome.notes else []
+    lines = [f"**{escape(outcome.sentence, _TEXT)}**", "", f"{escape(f'head {head} against base {base}, on {machine}', _TEXT)}.", ""]
+    lines += table(columns(outcome), rows(outcome), align="lrrlr")
+    for sentences in (reasons_of(outcome), outcome.notes):
+        lines += [""] * bool(sentences) + [f"- {escape(sentence, _TEXT)}" for sentence in sentences]
     policy = outcome.policy
     lines += [
         "",
-        f"A case is called slower beyond {100 * policy.margin:g} %; a whole run of unchanged code calls one with a probability below "
-        f"{100 * policy.error_rate:g} %. Above 1 is slower.",
+        f"A case is called slower beyond {percent_given(policy.margin)}; a whole run of unchanged code calls one with a probability "
+        f"below {percent_given(policy.error_rate)}. Above 1 is slower.",
     ]
     return "\n".join(lines) + "\n"

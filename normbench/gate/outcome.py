@@ -7,7 +7,8 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
-from .decide import Decision, Verdict, percent
+from ..units import count, percent, percent_given, some
+from .decide import Decision, Verdict
 from .policy import Policy
 
 __all__ = ["CaseResult", "Code", "ExitCode", "Instructions", "Outcome", "RunEnd", "Sameness", "conclude", "to_json"]
@@ -155,7 +156,8 @@ def _judged(outcome: Outcome) -> tuple[ExitCode, str]:
         return ExitCode.INVALID, "Invalid: nothing was compared, which is no pass."
     if unheld:
         return ExitCode.INVALID, f"Invalid: {_count(unheld, 'control')} could not be compared with itself: {_names(unheld)}."
-    return ExitCode.PASS, f"Pass: none of {_count(compared)} got worse by more than {percent(outcome.policy.margin)}{_seen(compared)}."
+    margin = percent_given(outcome.policy.margin)
+    return ExitCode.PASS, f"Pass: none of {_count(compared)} got worse by more than {margin}{_seen(compared)}."
 
 
 def _asides(outcome: Outcome) -> list[str]:
@@ -211,12 +213,11 @@ def _seen(compared: Sequence[CaseResult]) -> str:
 
 
 def _names(results: Sequence[CaseResult]) -> str:
-    names = ", ".join(one.case for one in results[:SHOWN])
-    return names if len(results) <= SHOWN else f"{names} and {len(results) - SHOWN} more"
+    return some([one.case for one in results], SHOWN)
 
 
 def _count(results: Sequence[CaseResult], noun: str = "case") -> str:
-    return f"{len(results)} {noun}" if len(results) == 1 else f"{len(results)} {noun}s"
+    return count(len(results), noun)
 
 
 def _verb(results: Sequence[CaseResult], one: str, many: str) -> str:

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import msgspec
 
+from ..units import some
+
 __all__ = ["Difference", "Sources", "digests", "imported_from", "loaded_sources"]
 
 _LISTED = 4
@@ -62,8 +64,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _listed(paths: tuple[str, ...]) -> str:
-    rest = len(paths) - _LISTED
-    return ", ".join(paths[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+    return some(paths, _LISTED)
 
 
 def loaded_sources(provider: str, modules: Mapping[str, ModuleType], top: Path) -> Sources:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from ..drawing.canvas import INK, PAPER, png
+from ..drawing.canvas import BLUE, INK, blank, in_house_style, png
 from .trial_report import Findings
 from .validation import Rate
 
 __all__ = ["figure"]
 
-_GATE, _PEER = "#0072B2", "#999999"
+_GATE, _PEER = BLUE, "#999999"
 
 
+@in_house_style
 def figure(found: Findings, place: str) -> bytes:
     """Return a PNG of 1200 pixels' width."""
     rules = [(f"{one.rule.value}, {one.manner}", one.red_runs) for one in found.peers if one.red_runs.total]
-    drawing = Figure(figsize=(8.0, 3.2 + 0.16 * max(0, len(rules) - 6)), dpi=150, layout="constrained", facecolor=PAPER)
-    FigureCanvasAgg(drawing)
+    drawing = blank(3.2 + 0.16 * max(0, len(rules) - 6))
     left, right = drawing.subplots(1, 2, width_ratios=(1.0, 1.15))
     _called(left, found)
     _red(right, [("normbench gate", found.alarms.runs), *rules])

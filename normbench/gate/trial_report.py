@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..units import DASH
-from .decide import percent
+from ..markdown import escape, table
+from ..units import DASH, percent, percent_given
 from .outcome import ExitCode
 from .peers import SOURCES
 from .policy import Policy
@@ -85,7 +85,7 @@ def sentence(found: Findings) -> str:
     if found.alarms.runs.total:
         said.append(f"{found.alarms.runs.hits} of {found.alarms.runs.total} runs of the same code were red")
     said += [
-        f"{one.found.hits} of {one.found.total} slow-downs of {percent(one.asked)} were found"
+        f"{one.found.hits} of {one.found.total} slow-downs of {percent_given(one.asked)} were found"
         for one in found.detections
         if one.found.total
     ]
@@ -98,21 +98,20 @@ def markdown(found: Findings, *, title: str, place: str) -> str:
     """Return the whole report."""
     low, middle, high = found.seconds
     ends = ", ".join(f"{name} {count}" for name, count in found.ends.items())
+    margin, error_rate = percent_given(found.policy.margin), percent_given(found.policy.error_rate)
     lines = [
-        f"# {title}",
+        f"# {escape(title)}",
         "",
         f"**{sentence(found)}**",
         "",
-        f"{found.runs} whole runs on {place}. Margin {percent(found.policy.margin)}, error rate {percent(found.policy.error_rate)} "
-        f"a run, all cases together. A run took {low:.0f} to {high:.0f} s, {middle:.0f} s in the middle; ends: {ends}. Intervals are exact "
-        "binomial ones, 95 %.",
+        f"{found.runs} whole runs on {escape(place)}. Margin {margin}, error rate {error_rate} a run, all cases together. A run took "
+        f"{low:.0f} to {high:.0f} s, {middle:.0f} s in the middle; ends: {ends}. Intervals are exact binomial ones, 95 %.",
         "",
     ]
     titles = ("How often", "Slow-downs that were put in", "Cases", "The rules of other tools on the same samples")
     for heading, (columns, rows) in zip(titles, tables(found), strict=True):
         if rows:
-            lines += [f"## {heading}", "", f"| {' | '.join(columns)} |", "| --- " + "| --: " * (len(columns) - 1) + "|"]
-            lines += [*(f"| {' | '.join(row)} |" for row in rows), ""]
+            lines += [f"## {heading}", "", *table(columns, rows), ""]
     if found.peers:
         lines += [f"- {source}" for source in SOURCES.values()]
     return "\n".join(lines).rstrip() + "\n"
@@ -152,7 +151,7 @@ def _share(one: Rate) -> str:
 
 
 def _detection(one: Detection) -> tuple[str, ...]:
-    return percent(one.asked), percent(one.slowdown), *_rate(one.found), str(one.not_gateable)
+    return percent_given(one.asked), percent(one.slowdown), *_rate(one.found), str(one.not_gateable)
 
 
 def _spread(one: CaseSpread) -> tuple[str, ...]:

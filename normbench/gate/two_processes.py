@@ -21,8 +21,8 @@ from ..errors import NormbenchError, UsageError
 from ..measure.checking import CheckResult, CheckTask
 from ..measure.plan import Schedule
 from ..measure.servers import server_environment
-from ..measure.threads import affinity
 from ..measure.worker import TaskTimeout, Worker
+from ..threads import affinity
 from .arena import TIMEOUT_S, checked
 from .arms import Side
 from .duet import DuetTask, PartnerLost, PartnerSilent, release

@@ -210,8 +210,9 @@ def resampled_alarms(runs: Sequence[GateRun], *, policy: Policy, samples: int, s
     """Return the share of runs called red when whole runs are drawn again from the stored blocks of identical code.
 
     Each sample draws, for every case, as many blocks as the last look has from all its blocks, with replacement, and decides by the
-    rule. One draw serves all cases: where they have equally many blocks, what hit several cases in one block hits them together. The
-    blocks keep their bias and their outliers; what joins the blocks of one run is lost. Raises ValueError without a run of identical code.
+    rule, whose error rate is shared by controls too. One draw serves all cases: where they have equally many blocks, what hit several
+    cases in one block hits them together. The blocks keep their bias and their outliers; what joins the blocks of one run is lost.
+    Raises ValueError without a run of identical code.
     """
     same = [run for run in runs if run.is_same_code]
     if not same:
@@ -222,7 +223,7 @@ def resampled_alarms(runs: Sequence[GateRun], *, policy: Policy, samples: int, s
     red = 0
     for _ in range(samples):
         where = rng.random(policy.looks[-1])
-        red += any(_redecided(policy, pool[(where * len(pool)).astype(int)], len(pools)) for pool in pools.values())
+        red += any(_redecided(policy, pool[(where * len(pool)).astype(int)], same[0].cases) for pool in pools.values())
     return rate(red, samples)
 
 

@@ -16,15 +16,16 @@ from typing import Any
 
 import msgspec
 
+from ..case import Case
 from ..errors import NormbenchError
 from ..measure.worker import die_with
 from .capture import Launch, Tensor
 from .disassembly import disassemble, resources_of
-from .figures import Argument, Figures
+from .figures import Argument, Figures, Variant
 from .machine_code import Resources, code_hash, code_of, count
 from .ptx import parameters, trace_accesses
 
-__all__ = ["Compiled", "Job", "compile_jobs"]
+__all__ = ["Compiled", "Job", "compile_jobs", "variant_of"]
 
 CHUNK = 8
 """Kernels that a process compiles before it reports: about 5 s, and the start of nvdisasm costs each of them 0.03 s."""
@@ -65,6 +66,27 @@ class Compiled:
                 argument = msgspec.structs.replace(argument, numel=tensor.numel, itemsize=tensor.itemsize)
             arguments.append(argument)
         return msgspec.structs.replace(self.figures, arguments=tuple(arguments))
+
+
+def variant_of(case: Case, launch: Launch, compiled: Compiled, *, provider: str, arch: str, ordinal: int = 0) -> Variant:
+    """Return what a provider launches for a case, as it was compiled for one architecture."""
+    return Variant(
+        provider=provider,
+        kernel=launch.kernel,
+        case=case.id,
+        norm=case.norm_label,
+        convention=case.convention.value,
+        pass_=case.pass_.value,
+        dtype=case.dtype.value,
+        rows=case.rows,
+        cols=case.cols,
+        arch=arch,
+        launch=ordinal,
+        grid=launch.grid,
+        constants=launch.constants,
+        figures=compiled.figures_with(launch.tensors),
+        error=compiled.error,
+    )
 
 
 # What a forked process is to compile: Triton's kernels refer to modules and cannot be sent.

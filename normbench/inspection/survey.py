@@ -13,9 +13,9 @@ from ..errors import UsageError
 from ..grids import Grid, GridShape, expand
 from ..registry import Registry
 from .capture import Launch, launches_of
-from .compilation import Compiled, Job, compile_jobs
+from .compilation import Compiled, Job, compile_jobs, variant_of
 from .devices import capability_of
-from .figures import Inspection, Skipped, Variant
+from .figures import Inspection, Skipped
 from .scope import ARCHITECTURES, COLS, DTYPES, NORMS, PASSES, ROWS
 
 __all__ = ["Observer", "Survey", "cases_in_scope", "survey"]
@@ -85,7 +85,7 @@ def survey(question: Survey, observe: Observer) -> Inspection:
         compiled |= part
         observe(len(compiled), len(jobs), "compiling kernels")
     variants = [
-        _variant(one, arch, compiled[one.launch.key, capability])
+        variant_of(one.case, one.launch, compiled[one.launch.key, capability], provider=one.provider, arch=arch, ordinal=one.ordinal)
         for one in found
         for arch, capability in zip(question.architectures, capabilities, strict=True)
     ]
@@ -117,26 +117,6 @@ def _capture(question: Survey, observe: Observer) -> tuple[list[_Found], list[Sk
         reasons = "; ".join(dict.fromkeys(one.reason for one in skipped)) or "no case was asked for"
         raise UsageError(f"nothing to inspect: {reasons}")
     return found, skipped
-
-
-def _variant(one: _Found, arch: str, compiled: Compiled) -> Variant:
-    return Variant(
-        provider=one.provider,
-        kernel=one.launch.kernel,
-        case=one.case.id,
-        norm=one.case.norm_label,
-        convention=one.case.convention.value,
-        pass_=one.case.pass_.value,
-        dtype=one.case.dtype.value,
-        rows=one.case.rows,
-        cols=one.case.cols,
-        arch=arch,
-        launch=one.ordinal,
-        grid=one.launch.grid,
-        constants=one.launch.constants,
-        figures=compiled.figures_with(one.launch.tensors),
-        error=compiled.error,
-    )
 
 
 def _versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..units import some
 from .budget import Breach
 from .difference import Difference
 from .figures import Variant, share_of_vectors
@@ -88,7 +89,7 @@ def breach_rows(breaches: Sequence[Breach]) -> list[dict[str, str]]:
             "kernel": kernel,
             "arch": arch,
             "budget": budget,
-            "case": cases[0] + (f" and {len(cases) - 1} more" if len(cases) > 1 else ""),
+            "case": some(cases, 1),
             "by how much": message,
         }
         for (kernel, arch, budget, message), cases in together.items()

@@ -22,15 +22,16 @@ MAX_ELEMENTS = 2**19
 
 @contextmanager
 def rounds_to_nearest() -> Iterator[None]:
-    """Make the interpreter round float32 to bfloat16 to nearest, ties to even, as a GPU does.
+    """Make the interpreter round float32 to bfloat16 to nearest, ties to even, as a GPU does, and cast between it and other floats.
 
-    Triton's own interpreter (3.9) cuts the low bits off, which is up to one unit in the last place and always towards zero.
+    Triton's own interpreter (3.9) cuts the low bits off, which is up to one unit in the last place and always towards zero. Between
+    float64 and bfloat16 it takes the bits for an integer; those casts go by way of float32.
     """
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
 
-    cutting = interpreter._convert_float
+    cutting, casting = interpreter._convert_float, interpreter.InterpreterBuilder.cast_impl
 
     def convert(values: Any, source: Any, target: Any, rounding_mode: Any) -> Any:
         if source != tl.float32 or target != tl.bfloat16:
@@ -40,11 +41,17 @@ def rounds_to_nearest() -> Iterator[None]:
         rounded = np.where(np.isnan(bits.view(np.float32)), bits | 0x0040_0000, bits + 0x7FFF + ((bits >> 16) & 1))
         return (rounded >> 16).astype(np.uint16)
 
-    interpreter._convert_float = convert
+    def cast(builder: Any, source: Any, target: Any) -> Any:
+        ends = (source.dtype.scalar, target.scalar)
+        if tl.bfloat16 in ends and tl.float64 in ends:
+            source = casting(builder, source, tl.float32)
+        return casting(builder, source, target)
+
+    interpreter._convert_float, interpreter.InterpreterBuilder.cast_impl = convert, cast
     try:
         yield
     finally:
-        interpreter._convert_float = cutting
+        interpreter._convert_float, interpreter.InterpreterBuilder.cast_impl = cutting, casting
 
 
 def fewer_rows(case: Case) -> Case:

@@ -15,19 +15,14 @@ from ..measurement import Block
 from ..tiers import AnyCase
 from .load import OtherLoad
 from .plan import Plan, Schedule, make_schedule
-from .process import OutOfMemory, first_line, is_out_of_memory, open_workload, prepare_process, synchronise
-from .sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
-from .timer import CudaTimer, SynchronisedTimer, Timer, WallTimer
+from .process import memory_told, open_workload, prepare_process, synchronise
+from .sampler import Call, Samples, first_costs, in_turn, process_page_faults, take_repetition, warm_up
+from .timer import CudaTimer, timer_of
 
 if TYPE_CHECKING:
     from .power import PowerMeter
 
 __all__ = ["BlockResult", "BlockTask", "block"]
-
-
-LARGE_ALLOCATION_S = 0.25
-"""Where making the tensors takes so long, each call takes long too, and the first one of each arm is warm-up enough: one more of
-each would cost as much as another sample."""
 
 
 class BlockTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +51,8 @@ class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def block(task: BlockTask, emit: Callable[[Any], None]) -> None:
     """Take one block of turns and emit one BlockResult. Raises OutOfMemory when the tensors do not fit."""
-    try:
+    with memory_told():
         result = _take_block(task)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise OutOfMemory(first_line(error)) from None
-        raise
     emit(result)
 
 
@@ -72,13 +63,13 @@ def _take_block(task: BlockTask) -> BlockResult:
 
     device = prepare_process(task.conditions, task.case, task.conditions.pages)
     is_single = task.case.tier is Tier.THROUGHPUT
-    timer = _make_timer(device, is_single=is_single)
+    timer = timer_of(device, is_single=is_single)
     meter = _make_meter(device)
     rng = Random(task.seed)
     # Where the schedule is given, arms are compared with each other: where tensors lie matters to them, not what stands in them.
     workload = open_workload(task.case, task.providers, device, is_redrawn=task.schedule is None)
-    cold = task.conditions.cache is Cache.COLD
-    flush = make_flush(device) if cold else None
+    workload.prepare()
+    flush = make_flush(device) if task.conditions.cache is Cache.COLD else None
     collected: dict[str, list[Samples]] = {}
     schedule = None
     load = OtherLoad()
@@ -90,24 +81,24 @@ def _take_block(task: BlockTask) -> BlockResult:
         repetition = workload.repetition(task.seed + number)
         allocation_s = time.perf_counter() - start
         runs = dict(repetition.calls) if task.schedule is not None else {**repetition.calls, **repetition.controls()}
-        calls = {name: Call(run=run, before=_in_turn(repetition.restores.get(name), flush)) for name, run in runs.items()}
+        calls = {name: Call(run=run, before=in_turn(repetition.restores.get(name), flush)) for name, run in runs.items()}
         if schedule is None and task.conditions.pages is Pages.REUSED and device.type == "cpu":
             # Pages that are to be reused must have been used. Left to the calls themselves that takes several of each: rms_norm of
             # 32768x4096 by aten still met 393 000 new pages in its second call and took 1.1 s instead of 0.23.
             # Free blocks that do not join cost a tensor or two more than the calls hold at once.
             torch.empty(task.peak_bytes + 2 * repetition.input_bytes, dtype=torch.uint8).fill_(1)
-        start = time.perf_counter()
-        if schedule is None:
-            # The first call compiles and meets pages that were never touched: it is no sample of what follows.
-            costs = first_calls(calls, timer)
+        if schedule is not None:
+            warm_up(calls, timer)
+        else:
+            costs, warm_up_s = first_costs(calls, timer)
             synchronise(device)
-        if schedule is not None or allocation_s < LARGE_ALLOCATION_S:
-            start = time.perf_counter()
-            costs = warm_up(calls, timer)
-        if schedule is None:
+            if isinstance(timer, CudaTimer):
+                # One clock for all arms: what it tells of them is compared.
+                timer = timer.suited_to(max(cost.launch_s for cost in costs.values()))
             single = frozenset(arm for arm, call in calls.items() if is_single or call.before is not None)
-            setup_s = allocation_s + time.perf_counter() - start
-            schedule = task.schedule or make_schedule(task.plan, costs, single=single, setup_s=setup_s)
+            schedule = task.schedule or make_schedule(task.plan, costs, single=single, setup_s=allocation_s + warm_up_s)
+        repetition.begin()
+        if number == 0:
             load = OtherLoad()
             if meter is not None:
                 meter.start()
@@ -121,15 +112,6 @@ def _take_block(task: BlockTask) -> BlockResult:
     return BlockResult(timer=timer.name, blocks=blocks, device_state=state)
 
 
-def _make_timer(device: Any, *, is_single: bool) -> Timer:
-    """Return the clock of a device: of calls whose latency a user waits for, `is_single`, launching is a part."""
-    if device.type != "cuda":
-        return WallTimer()
-    import torch
-
-    return SynchronisedTimer(device, torch.cuda) if is_single else CudaTimer(device, torch.cuda)
-
-
 def _make_meter(device: Any) -> PowerMeter | None:
     if device.type != "cuda":
         return None
@@ -137,18 +119,6 @@ def _make_meter(device: Any) -> PowerMeter | None:
     from .power import PowerMeter
 
     return PowerMeter(uuid_of(device))
-
-
-def _in_turn(*steps: Callable[[], Any] | None) -> Callable[[], Any] | None:
-    wanted = [step for step in steps if step is not None]
-    if len(wanted) < 2:
-        return wanted[0] if wanted else None
-
-    def run() -> None:
-        for step in wanted:
-            step()
-
-    return run
 
 
 def _as_block(repetitions: list[Samples], inner: int, device: Any, others_cpu_share: float | None) -> Block:

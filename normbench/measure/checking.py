@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,17 @@ from ..adversary import Trial
 from ..case import Case, Pass
 from ..conditions import Conditions, Pages
 from ..definition import Definition
+from ..errors import NormbenchError
 from ..measurement import Memory
 from ..record import Accuracy, Departure, Status
 from ..tiers import AnyCase
-from .process import first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
+from .process import failure, loaded_provider, prepare_process, synchronise
 
 if TYPE_CHECKING:
     from ..problem import Problem
     from ..registry import NormFunction
 
-__all__ = ["CheckResult", "CheckTask", "Purpose", "check"]
+__all__ = ["Begun", "CheckResult", "CheckTask", "Purpose", "check", "drained"]
 
 
 REPEATED_IN_INTERPRETER = 2**15
@@ -71,8 +72,32 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     is_repeatable: bool | None = None
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """Say which provider a check is at from now on; None where it is at none alone, as when all are compared with the oracle."""
+
+    provider: str | None
+
+
+def drained(stream: Iterable[Any]) -> tuple[list[CheckResult], str | None, NormbenchError | None]:
+    """Return the results of a check as far as it got and the error that ended it early, if any, after the provider that it was at.
+
+    That one is at fault; where there is none, all that have no result are.
+    """
+    results: list[CheckResult] = []
+    at_work: str | None = None
+    try:
+        for message in stream:
+            if isinstance(message, Begun):
+                at_work = message.provider
+            else:
+                results.append(message)
+    except NormbenchError as error:
+        return results, at_work, error
+    return results, at_work, None
+
+
 def check(task: CheckTask, emit: Callable[[Any], None]) -> None:
-    """Run every provider in every trial, compare it with the oracle, and emit ("begin", provider) and then one CheckResult each.
+    """Run every provider in every trial, compare it with the oracle, and emit a Begun and then one CheckResult each.
 
     A provider's function is prepared once and used in all trials.
     """
@@ -111,7 +136,7 @@ class _Attempts:
 
     def run(self) -> None:
         for spec in self._task.providers:
-            self._emit(("begin", spec))
+            self._emit(Begun(spec))
             provider = loaded_provider(spec)
             if reason := provider.unsupported(self._case, self._device.type):
                 self._tell(spec, Status.UNSUPPORTED, reason)
@@ -119,7 +144,7 @@ class _Attempts:
                 self._tell(spec, Status.SKIPPED, "a Triton kernel, and this device is not a GPU")
             else:
                 self._attempt(spec)
-        self._emit(("begin", None))
+        self._emit(Begun(None))
         for definition in Definition:
             self._judge(definition)
 
@@ -158,7 +183,7 @@ class _Attempts:
                 return
             status, reason = Status.WRONG, _describe_overwritten(changed)
         except Exception as error:
-            status, reason = _failure(error)
+            status, reason = failure(error)
         # Outside the except block: a live traceback would keep the failed call's tensors in memory.
         self._outputs.pop(spec, None)
         self._tell(spec, status, reason)
@@ -287,9 +312,3 @@ def _compile_cache_settings(before: tuple[int, int]) -> dict[str, Any]:
     """Say whether the first call compiled or found its kernels on disk, which makes seconds of difference; nothing if neither."""
     hits, misses = (now - then for now, then in zip(_compile_cache_counts(), before, strict=True))
     return {"compile_cache": "miss" if misses else "hit"} if hits or misses else {}
-
-
-def _failure(error: BaseException) -> tuple[Status, str]:
-    if is_out_of_memory(error):
-        return Status.OOM, f"ran out of memory: {first_line(error)}"
-    return Status.ERROR, f"{type(error).__name__}: {first_line(error)}"

@@ -28,10 +28,10 @@ from ..case import Case
 from ..conditions import Conditions
 from ..record import Record, Role
 from ..stats import ratio_interval, time_interval
+from ..threads import available_cores
 from .group import Group
 from .measurer import Measurer
 from .plan import Plan
-from .threads import available_cores
 
 __all__ = ["Seen", "covered", "main"]
 

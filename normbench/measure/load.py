@@ -7,7 +7,7 @@ import time
 
 import psutil
 
-from .threads import affinity
+from ..threads import affinity
 
 __all__ = ["OtherLoad"]
 

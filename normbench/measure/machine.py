@@ -9,17 +9,18 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from .cgroup import cpu_quota, memory_headroom_bytes, memory_limit_bytes
+from ..cgroup import cpu_quota, memory_headroom_bytes, memory_limit_bytes
+from ..threads import affinity, available_cores
+from .cache import cache_bytes
 from .nvml import Reading, ask, opened, visible_uuids
-from .threads import affinity, available_cores
 
-__all__ = ["available_memory_bytes", "git_commit", "machine_identity", "machine_record", "package_versions"]
+__all__ = ["available_memory_bytes", "git_commit", "machine_identity", "machine_record", "package_versions", "versions_of"]
 
 _PACKAGES = (
     *("normbench", "torch", "triton", "numpy", "pytest-benchmark"),
@@ -50,6 +51,7 @@ def machine_record(*, root: Path = Path("/"), library: Any = None) -> dict[str, 
     `root` is where /proc, /sys and /etc lie, `library` stands in for pynvml.
     """
     affinity_mask = affinity()
+    caches = cache_bytes(root)
     cpu_flags, cpu_model = _cpu(root)
     with opened(library) as (nvml, nvml_reason):
         gpus: Reading = (None, nvml_reason) if nvml_reason else _gpus(nvml)
@@ -65,8 +67,8 @@ def machine_record(*, root: Path = Path("/"), library: Any = None) -> dict[str, 
         "cpu_quota": _or_reason(cpu_quota(root), "no CPU quota is set"),
         "cores": (available_cores(root), None),
         "governor": _file(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "l2_bytes": _cache_bytes(root, 2),
-        "l3_bytes": _cache_bytes(root, 3),
+        "l2_bytes": _or_reason(caches.get(2), "sysfs shows no level 2 cache"),
+        "l3_bytes": _or_reason(caches.get(3), "sysfs shows no level 3 cache"),
         "memory_gib": (round(psutil.virtual_memory().total / 2**30), None),
         "memory_limit_bytes": _or_reason(memory_limit_bytes(root), "no memory limit is set"),
         "transparent_hugepages": _transparent_hugepages(root),
@@ -98,9 +100,14 @@ def machine_identity(record: Mapping[str, Any]) -> str:
 
 
 def package_versions() -> dict[str, str | None]:
-    """Return the versions of Python and of the packages that matter, read from their metadata; null for one not installed."""
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for name in _PACKAGES:
+    """Return the versions of Python and of the packages that matter; null for one not installed."""
+    return {"python": platform.python_version(), **versions_of(_PACKAGES)}
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
+    """Return the versions of packages from their metadata; null for one not installed."""
+    versions: dict[str, str | None] = {}
+    for name in packages:
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -172,15 +179,6 @@ def _cpu(root: Path) -> tuple[Reading, Reading]:
 def _torch_cpu_capability() -> Reading:
     torch = sys.modules.get("torch")
     return (None, "torch is not loaded") if torch is None else ask(torch.backends.cpu.get_cpu_capability)
-
-
-def _cache_bytes(root: Path, level: int) -> Reading:
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    for index in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        (found, _), (kind, _), (size, _) = (_file(index / name) for name in ("level", "type", "size"))
-        if found == str(level) and kind in ("Unified", "Data") and size:
-            return int(size.rstrip("KMG")) * units.get(size[-1], 1), None
-    return None, f"sysfs shows no level {level} cache"
 
 
 def _transparent_hugepages(root: Path) -> Reading:

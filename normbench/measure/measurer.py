@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,15 +19,14 @@ from ..record import Record, Status
 from ..throughput_case import ThroughputCase
 from ..traffic import predicted_peak_bytes
 from .block import BlockResult, BlockTask
-from .checking import CheckResult, CheckTask
+from .checking import CheckTask, drained
 from .group import Drafts, Group
 from .machine import available_memory_bytes
 from .plan import Plan, stop_reason
-from .process import OutOfMemory
+from .process import status_of
 from .rotating import Live, Rotating
 from .servers import Servers
 from .sustain import SustainTask
-from .worker import TaskDied
 
 __all__ = ["Measurer", "OnBlock", "OnDone", "OnStart", "ignore"]
 
@@ -167,18 +165,12 @@ class Measurer:
     def _check(self, group: Group, drafts: Drafts) -> None:
         waiting = list(group.names)
         while waiting:
-            current: str | None = None
             task = CheckTask(case=group.case, conditions=group.conditions, providers=tuple(waiting), seed=self._plan.seed)
-            try:
-                for message in self._servers.run(_CHECKS[group.case.tier], task):
-                    if isinstance(message, CheckResult):
-                        drafts.checks[message.provider] = message
-                    else:
-                        _, current = message
-            except NormbenchError as error:
-                # The one that was running is at fault; without knowing it, all are.
-                at_fault = [current] if current is not None else [name for name in waiting if name not in drafts.checks]
-                drafts.settle(at_fault, _status_of(error), f"while it was checked: {error}")
+            results, at_work, error = drained(self._servers.run(_CHECKS[group.case.tier], task))
+            drafts.checks |= {result.provider: result for result in results}
+            if error is not None:
+                at_fault = [at_work] if at_work is not None else [name for name in waiting if name not in drafts.checks]
+                drafts.settle(at_fault, status_of(error), f"while it was checked: {error}")
             waiting = [name for name in waiting if name not in drafts.checks]
         interpreted = [name for name in group.names if drafts.checks[name].status is Status.SKIPPED]
         if interpreted and isinstance(group.case, Case):
@@ -188,16 +180,14 @@ class Measurer:
         """Check Triton kernels without a GPU, on a few rows, in a process of their own: Triton decides at import."""
         small = fewer_rows(case)
         task = CheckTask(case=small, conditions=group.conditions, providers=names, seed=self._plan.seed)
-        try:
-            for message in self._servers.run(_CHECKS[Tier.OP], task, interpreter=True):
-                if not isinstance(message, CheckResult):
-                    continue
-                if message.status is Status.OK:
-                    reason = f"no GPU: checked in Triton's interpreter on {small.rows} of {case.rows} rows, not timed"
-                    message = msgspec.structs.replace(message, status=Status.SKIPPED, reason=reason, first_call_s=None)
-                drafts.checks[message.provider] = message
-        except NormbenchError as error:
-            drafts.settle(names, _status_of(error), f"while it was checked in Triton's interpreter: {error}")
+        results, _, error = drained(self._servers.run(_CHECKS[Tier.OP], task, interpreter=True))
+        for result in results:
+            if result.status is Status.OK:
+                reason = f"no GPU: checked in Triton's interpreter on {small.rows} of {case.rows} rows, not timed"
+                result = msgspec.structs.replace(result, status=Status.SKIPPED, reason=reason, first_call_s=None)
+            drafts.checks[result.provider] = result
+        if error is not None:
+            drafts.settle(names, status_of(error), f"while it was checked in Triton's interpreter: {error}")
 
     def _take_block(self, one: Rotating, on_block: OnBlock) -> bool:
         """Take another block of a group and say whether that was its last.
@@ -210,7 +200,7 @@ class Measurer:
         except NormbenchError as error:
             at_fault = self._failing_alone(one, error)
             for name, failure in at_fault.items():
-                one.drafts.settle([name], _status_of(failure), f"while it was measured: {failure}")
+                one.drafts.settle([name], status_of(failure), f"while it was measured: {failure}")
             one.restart(tuple(name for name in one.timed if name not in at_fault))
             return not one.timed
         return self._add_block(one, result, time.monotonic() - start, on_block)
@@ -261,10 +251,3 @@ class Measurer:
             seed=seed,
             peak_bytes=one.drafts.peak_bytes(arms),
         )
-
-
-def _status_of(error: NormbenchError) -> Status:
-    """Return the status of a provider whose process failed; the kernel's out-of-memory killer leaves signal 9."""
-    if isinstance(error, OutOfMemory) or (isinstance(error, TaskDied) and error.signal_number == signal.SIGKILL):
-        return Status.OOM
-    return Status.ERROR

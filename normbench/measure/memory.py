@@ -15,7 +15,7 @@ from ..measurement import Memory
 if TYPE_CHECKING:
     from ..problem import Problem
 
-__all__ = ["held_bytes", "measure_memory", "peak_bytes", "saved_bytes"]
+__all__ = ["held_bytes", "measure_memory", "peak_bytes", "quiet_kineto", "saved_bytes"]
 
 _KINETO_LEVEL = "KINETO_LOG_LEVEL"
 
@@ -66,7 +66,7 @@ def _cpu_peak_bytes(call: Callable[[], object]) -> int:
 def _cpu_allocations(call: Callable[[], object]) -> list[int]:
     """Return the bytes that one call allocated, and with a minus sign those that it let go of, in order; its result is kept until then."""
     # torch.profiler.profile would count the same bytes, but its first start imports 900 modules and takes 4 s; this one takes 2 ms.
-    with _quiet_kineto(), torch.autograd.profiler.profile(use_kineto=False, profile_memory=True) as profile:
+    with quiet_kineto(), torch.autograd.profiler.profile(use_kineto=False, profile_memory=True) as profile:
         result = call()
     del result
     events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
@@ -93,8 +93,11 @@ def held_bytes(function: Callable[[], object], device: torch.device | str) -> in
 
 
 @contextmanager
-def _quiet_kineto() -> Iterator[None]:
-    """Keep the profiler from writing two lines of its own to stderr at each start (torch 2.13); a level the user chose stands."""
+def quiet_kineto() -> Iterator[None]:
+    """Keep the profiler from writing two lines of its own to stderr at each start (torch 2.13); a level the user chose stands.
+
+    It reads the level once, when it is first started.
+    """
     if _KINETO_LEVEL in os.environ:
         yield
         return

@@ -16,6 +16,7 @@ from ..conditions import Pages
 from ..measurement import Memory
 from ..model_case import ModelCase
 from ..models.networks import network
+from ..models.recipe import in_dtype
 from ..problem import torch_dtype
 from ..record import NORM_CALLS, Accuracy, Status
 from ..throughput_case import Mode, ThroughputCase
@@ -32,22 +33,22 @@ from ..workloads.model import (
 from ..workloads.serving import exact_logits, served_logits
 from ..workloads.throughput import ThroughputWorkload
 from ..workloads.training import autocast_of, recompute_activations
-from .checking import CheckResult, CheckTask
+from .checking import Begun, CheckResult, CheckTask
 from .memory import held_bytes, peak_bytes, saved_bytes
-from .process import first_line, is_out_of_memory, loaded_provider, prepare_process, synchronise
+from .process import failure, first_line, loaded_provider, prepare_process, synchronise
 
 __all__ = ["check_networks", "emit_norm_calls"]
 
 
 def check_networks(task: CheckTask, emit: Callable[[Any], None]) -> None:
-    """Compare every arm's output and gradients with the network in float64; emit ("begin", arm) and one CheckResult each."""
+    """Compare every arm's output and gradients with the network in float64; emit a Begun and one CheckResult each."""
     assert not isinstance(task.case, Case), task.case
     device = prepare_process(task.conditions, task.case, Pages.REUSED)
     check = _Check(task, task.case, device)
     for name in task.providers:
-        emit(("begin", name))
+        emit(Begun(name))
         emit(check.result(name))
-    emit(("begin", None))
+    emit(Begun(None))
 
 
 def emit_norm_calls(argument: tuple[tuple[ModelCase, ...], str], emit: Callable[[Any], None]) -> None:
@@ -87,9 +88,8 @@ class _Check:
                     return CheckResult(provider=name, status=refusal[0], reason=refusal[1])
             return self._compare(name, norm, provider, {one.id: count for one, count in calls.items()})
         except Exception as error:
-            status = Status.OOM if is_out_of_memory(error) else Status.ERROR
-            said = f"ran out of memory: {first_line(error)}" if status is Status.OOM else f"{type(error).__name__}: {first_line(error)}"
-            return CheckResult(provider=name, status=status, reason=said)
+            status, reason = failure(error)
+            return CheckResult(provider=name, status=status, reason=reason)
 
     def _compare(self, name: str, norm: Norm, provider: str, calls: dict[str, int]) -> CheckResult:
         has_backward = self._case.pass_.has_backward
@@ -135,7 +135,7 @@ class _Check:
             if isinstance(self._asked, ThroughputCase) and self._asked.mode is not Mode.TRAIN:
                 self._exact[norm] = output_alone(exact_logits(self._asked, wide, self._batch["input_ids"]))
             else:
-                batch = {key: value.double() if value.is_floating_point() else value for key, value in self._batch.items()}
+                batch = in_dtype(self._batch, torch.float64)
                 self._exact[norm] = outcome(self._network, wide, batch, has_backward=self._case.pass_.has_backward)
         return self._exact[norm]
 

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..case import Case, Pass
 from ..conditions import Conditions, Pages
 from ..errors import NormbenchError
 from ..model_case import ModelCase
+from ..record import Status
 from ..registry import NormFunction, Provider, Registry
 from ..throughput_case import ThroughputCase
 from ..tiers import AnyCase
 from ..workloads.workload import Workload
+from .worker import TaskDied
 
 __all__ = [
     "OutOfMemory",
     "adopt_provider",
+    "failure",
     "first_line",
-    "is_out_of_memory",
     "keep_prepared",
     "load_compiler",
     "loaded_provider",
+    "memory_told",
     "open_workload",
     "prepare_process",
     "prepared_function",
     "set_up_server",
+    "status_of",
     "synchronise",
 ]
 
@@ -120,7 +127,12 @@ def prepare_process(conditions: Conditions, case: AnyCase, pages: Pages) -> Any:
         import torch._functorch.config
 
         torch._functorch.config.donated_buffer = False
-    return torch.device(conditions.device)
+    device = torch.device(conditions.device)
+    if device.type == "cuda":
+        # A process makes its context with the first work on a device: seconds that belong to no call.
+        torch.ones(1, device=device)
+        torch.cuda.synchronize(device)
+    return device
 
 
 def synchronise(device: Any) -> None:
@@ -130,13 +142,38 @@ def synchronise(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     import torch
 
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     # The CPU allocator has no exception type of its own.
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+@contextmanager
+def memory_told() -> Iterator[None]:
+    """Do a task's work. Raises OutOfMemory in the place of whatever says that memory ran out."""
+    try:
+        yield
+    except Exception as error:
+        if _is_out_of_memory(error):
+            # Python's own allocator has nothing to say about it.
+            raise OutOfMemory(first_line(error) if str(error) else "Python itself found no memory") from None
+        raise
+
+
+def status_of(error: NormbenchError) -> Status:
+    """Return the status of what a task's process failed at; signal 9 is what the kernel's out-of-memory killer leaves."""
+    is_killed = isinstance(error, TaskDied) and error.signal_number == signal.SIGKILL
+    return Status.OOM if is_killed or isinstance(error, OutOfMemory) else Status.ERROR
+
+
+def failure(error: BaseException) -> tuple[Status, str]:
+    """Return the status of what raised this, and the reason for its record."""
+    if _is_out_of_memory(error):
+        return Status.OOM, f"ran out of memory: {first_line(error)}"
+    return Status.ERROR, f"{type(error).__name__}: {first_line(error)}"
 
 
 def first_line(error: BaseException) -> str:

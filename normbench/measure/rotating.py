@@ -39,6 +39,7 @@ class Rotating:
         self.count = 0
         self.spent_s = 0.0
         self._timer = ""
+        self.drafts.device_states.clear()
         self._blocks: dict[str, list[Block]] = {}
 
     def add(self, result: BlockResult, seconds: float) -> None:

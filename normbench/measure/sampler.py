@@ -13,7 +13,10 @@ from ..errors import NormbenchError
 from .plan import Cost, Schedule
 from .timer import Sample, Timer
 
-__all__ = ["Call", "Samples", "first_calls", "process_page_faults", "take_repetition", "warm_up"]
+__all__ = ["LONG_CALL_S", "Call", "Samples", "first_calls", "first_costs", "in_turn", "process_page_faults", "take_repetition", "warm_up"]
+
+LONG_CALL_S = 0.1
+"""A call that takes so long is seen well enough in one go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,19 @@ class Call:
     def prepare(self) -> None:
         if self.before is not None:
             self.before()
+
+
+def in_turn(*steps: Callable[[], Any] | None) -> Callable[[], Any] | None:
+    """Return what runs these steps one after the other, those that are None left out; None where none is left."""
+    wanted = [step for step in steps if step is not None]
+    if len(wanted) < 2:
+        return wanted[0] if wanted else None
+
+    def run() -> None:
+        for step in wanted:
+            step()
+
+    return run
 
 
 @dataclass(slots=True)
@@ -56,6 +72,24 @@ def _single_call(call: Call, timer: Timer, clock: Callable[[], float]) -> Cost:
     before_s = clock() - start
     sample = timer.sample(call.run, 1)
     return Cost(call_s=sample.time_s, launch_s=sample.host_s or 0.0, before_s=before_s)
+
+
+def first_costs(calls: Mapping[str, Call], timer: Timer, *, clock: Callable[[], float] = perf_counter) -> tuple[dict[str, Cost], float]:
+    """Make the first calls of a process and warm up; return what each arm's next call costs and what a repetition's warm-up takes, in s.
+
+    A first call compiles, loads libraries and meets pages that were never touched: it is no measure of what follows. Where the quickest
+    arm takes `LONG_CALL_S` again, though, it is warm-up enough for all that took no more than twice as long: another one of each would
+    cost as much as a sample.
+    """
+    first = first_calls(calls, timer, clock=clock)
+    quickest = min(first, key=lambda arm: first[arm].call_s)
+    start = clock()
+    costs = first | warm_up({quickest: calls[quickest]}, timer, clock=clock)
+    quickest_s = costs[quickest].call_s
+    is_long = quickest_s >= LONG_CALL_S
+    seen = {arm for arm, cost in first.items() if arm == quickest or (is_long and cost.call_s <= 2 * quickest_s)}
+    costs |= warm_up({arm: call for arm, call in calls.items() if arm not in seen}, timer, clock=clock)
+    return costs, clock() - start + sum(costs[arm].before_s + costs[arm].call_s for arm in seen if arm != quickest)
 
 
 def warm_up(

@@ -13,7 +13,7 @@ from ..conditions import Conditions
 from ..measurement import Sustained
 from ..tiers import AnyCase
 from .energy import open_energy
-from .process import OutOfMemory, first_line, is_out_of_memory, open_workload, prepare_process, synchronise
+from .process import memory_told, open_workload, prepare_process, synchronise
 from .vitals import Vitals
 
 __all__ = ["CallQueue", "SustainTask", "Tally", "call_for", "sustain"]
@@ -34,12 +34,8 @@ class SustainTask(msgspec.Struct, frozen=True, kw_only=True):
 
 def sustain(task: SustainTask, emit: Callable[[Any], None]) -> None:
     """Call an arm for a while and emit one Sustained. Raises OutOfMemory when the tensors do not fit."""
-    try:
+    with memory_told():
         result = _sustain(task)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise OutOfMemory(first_line(error)) from None
-        raise
     emit(result)
 
 

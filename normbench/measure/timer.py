@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..measurement import UNHELD
 from .plan import MAX_LAUNCH_S
 
-__all__ = ["CudaTimer", "Sample", "SynchronisedTimer", "Timer", "WallTimer", "run_calls"]
+__all__ = ["CudaTimer", "Sample", "SynchronisedTimer", "Timer", "WallTimer", "run_calls", "timer_of"]
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -93,12 +94,13 @@ class SynchronisedTimer:
 
 
 class CudaTimer:
-    """Time work queued on a device's current stream by events, the device held back until the queue is full.
+    """Time work queued on a device's current stream by events, the device held back until the queue is full if `is_held`.
 
-    Without the hold a kernel shorter than its launch is timed at launch speed. `cuda` is `torch.cuda`, or a stand-in.
+    Without the hold a kernel shorter than its launch is timed at launch speed. Where launching takes longer than the hold can last, what
+    is left of launching would be taken for the device's time: such calls are timed without it, launching included. `cuda` is
+    `torch.cuda`, or a stand-in.
     """
 
-    name = "cuda_event"
     FIRST_LAUNCH_S = 40e-6
     """A guess of the host's time to queue one call, until it has been seen."""
     HOLD_MARGIN = 1.5
@@ -107,9 +109,11 @@ class CudaTimer:
     FASTEST_CLOCK_HZ = 3e9
     """Where the device's clock is not known: no GPU is faster, and a hold may be longer than wanted but not shorter."""
 
-    def __init__(self, device: Any, cuda: Any) -> None:
+    def __init__(self, device: Any, cuda: Any, *, is_held: bool = True) -> None:
+        self.name = "cuda_event" if is_held else UNHELD
         self._cuda = cuda
         self._device = device
+        self._is_held = is_held
         # In kHz. CUDA 13 took the field out of its own structure, and not every build of PyTorch has it.
         clock_khz = getattr(cuda.get_device_properties(device), "clock_rate", 0)
         self._clock_hz = clock_khz * 1e3 or self.FASTEST_CLOCK_HZ
@@ -122,7 +126,8 @@ class CudaTimer:
         # Events, sleep and synchronisation belong to the tensors' device, which need not be the current one.
         with cuda.device(self._device):
             begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-            cuda._sleep(int(hold_s * self._clock_hz))
+            if self._is_held:
+                cuda._sleep(int(hold_s * self._clock_hz))
             begin.record()
             start = perf_counter_ns()
             run_calls(call, inner)
@@ -133,3 +138,16 @@ class CudaTimer:
         # Arms take turns, and the hold has to last for the slowest: a slower launch is believed at once, a faster one little by little.
         self._launch_s = max(host_s, 0.95 * self._launch_s)
         return Sample(begin.elapsed_time(end) * 1e-3 / inner, host_s)
+
+    def suited_to(self, launch_s: float) -> CudaTimer:
+        """Return what times calls whose launching takes the host so long, in seconds."""
+        return self if launch_s <= MAX_LAUNCH_S else CudaTimer(self._device, self._cuda, is_held=False)
+
+
+def timer_of(device: Any, *, is_single: bool) -> Timer:
+    """Return the clock of a torch device: of calls whose latency a user waits for, `is_single`, launching is a part."""
+    if device.type != "cuda":
+        return WallTimer()
+    import torch
+
+    return SynchronisedTimer(device, torch.cuda) if is_single else CudaTimer(device, torch.cuda)

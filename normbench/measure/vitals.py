@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import psutil
 
+from ..threads import affinity
 from .energy import EnergyCounter
 from .nvml import Card, Reading, ask, uuid_of
 from .power import throttle_reason
-from .threads import affinity
 from .watch import INTERVAL_S, Seen, Watch
 
 __all__ = ["MAX_MOMENTS", "CardGauges", "CpuGauges", "VitalSigns", "Vitals"]

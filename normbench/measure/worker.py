@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from ..errors import NormbenchError
 
-__all__ = ["TaskDied", "TaskTimeout", "Worker", "die_with"]
+__all__ = ["TaskDied", "TaskTimeout", "Worker", "die_with", "import_path", "resolved"]
 
 _PR_SET_PDEATHSIG = 1
 _EXIT_TOLD = 86
@@ -65,7 +65,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                env={**os.environ, "PYTHONPATH": _import_path(), **environment},
+                env={**os.environ, "PYTHONPATH": import_path(), **environment},
                 # Ctrl-C is for the process that keeps the records; it ends the tasks itself.
                 start_new_session=True,
             )
@@ -156,10 +156,11 @@ class Worker:
         self.close()
 
 
-def _resolve(name: str) -> Callable[..., Any]:
+def resolved(name: str) -> Callable[..., Any]:
+    """Return the function that `module:function` names, its module imported if it was not yet."""
     module, _, function = name.partition(":")
-    resolved: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return resolved
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def _portable(error: BaseException) -> NormbenchError:
@@ -169,8 +170,8 @@ def _portable(error: BaseException) -> NormbenchError:
     return NormbenchError(f"{type(error).__name__}: {error}")
 
 
-def _import_path() -> str:
-    """Return this process's own import path in the form of PYTHONPATH, so that the server imports what this process would.
+def import_path() -> str:
+    """Return this process's own import path in the form of PYTHONPATH, so that a child imports what this process would.
 
     The empty entry, by which an interactive Python or `python -c` means the working directory, is left out: a file there must not
     stand in for a module of the standard library.
@@ -189,7 +190,7 @@ def die_with(parent: int) -> None:
 def _run_task(connection: Connection, server: int, serial: int, task: str, argument: Any) -> NoReturn:
     die_with(server)
     try:
-        _resolve(task)(argument, lambda value: connection.send((serial, "emit", value)))
+        resolved(task)(argument, lambda value: connection.send((serial, "emit", value)))
     except BaseException as error:
         traceback.print_exc()
         connection.send((serial, "raised", _portable(error)))
@@ -207,7 +208,7 @@ def _run_apart(task: str, argument: Any) -> tuple[str, Any]:
 
     def work() -> None:
         try:
-            _resolve(task)(argument)
+            resolved(task)(argument)
         except BaseException as error:
             traceback.print_exc()
             outcome.append(("raised", _portable(error)))
@@ -232,7 +233,7 @@ def _serve(connection: Connection, parent: int) -> None:
     die_with(parent)
     serial, setup, argument, _ = connection.recv()
     try:
-        _resolve(setup)(argument)
+        resolved(setup)(argument)
     except BaseException as error:
         traceback.print_exc()
         connection.send((serial, "raised", _portable(error)))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .. import nn as provided
 from ..case import Norm
 from ..errors import UsageError
+from ..words import member
 from .attention import Attention
 
 __all__ = ["Block", "FeedForward", "NormFactory", "Scheme", "Stack", "deep_norm_scales", "norm_factory", "transformer_stack"]
@@ -42,10 +43,7 @@ def norm_factory(norm: Norm | str, *, provider: str | None = None, eps: float | 
 
     Raises UsageError for an unknown norm.
     """
-    try:
-        kind = Norm(norm)
-    except ValueError:
-        raise UsageError(f"norm {str(norm)!r} is unknown; known are {', '.join(Norm)}") from None
+    kind = member(Norm, norm, "norm")
     size = kind.default_eps if eps is None else eps
     if kind is Norm.LAYER_NORM:
         return lambda width: provided.LayerNorm(width, eps=size, provider=provider)
@@ -110,10 +108,7 @@ class Stack(nn.Module):
         final_norm: bool | None = None,
     ) -> None:
         super().__init__()
-        try:
-            scheme = Scheme(scheme)
-        except ValueError:
-            raise UsageError(f"scheme {str(scheme)!r} is unknown; known are {', '.join(Scheme)}") from None
+        scheme = member(Scheme, scheme, "scheme")
         chain = list(sublayers)
         if not chain:
             raise UsageError("a stack without sub-layers: give at least one")

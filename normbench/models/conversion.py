@@ -8,32 +8,30 @@ kept, the bias dropped, and the result says so. Dropout on what is written undoe
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from ..case import Norm
 from ..errors import UsageError
+from ..layers import like_layers
+from .evidence import Batches, Evidence, difference, look
 from .folding import can_read, can_write, centre, fold_bias, untie
 from .norms import FoundNorm, find_norms
-from .swap import swap_norms
+from .swap import put, swap_norms
 from .wiring import Wire, wires_of
 
-__all__ = ["Batch", "Batches", "Conversion", "ConvertedNorm", "convert_model", "in_dtype", "inference"]
-
-Batch = Mapping[str, Tensor]
-"""Keyword arguments of a model."""
-
-Batches = Mapping[str, Batch]
-"""Batches by a name of each, such as "random"."""
+__all__ = ["Conversion", "ConvertedNorm", "convert_model"]
 
 UNKNOWN = "nothing is known of what writes to its input"
 CENTRED = 1e-9
 """How large the mean of a centred input may be beside the input's size, in float64: rounding leaves some 1e-16."""
+SAME = 1e-9
+"""How far outputs may be off beside their size, in float64: rounding leaves some 1e-15."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +74,10 @@ class Conversion:
 def convert_model(model: nn.Module, batches: Batches | None = None, *, fold: bool = True, provider: str | None = None) -> Conversion:
     """Return a copy of a model with an RMSNorm, computed by `provider`, in the place of every LayerNorm.
 
-    Folding is computed in float64 and rounded once, to each parameter's dtype. Where `batches` of keyword arguments are given, the copy is
-    run on them before that rounding, and a norm whose input is not as centred as it should be is not called exact. `fold=False` copies
-    weights and drops biases, as migration guides do. Raises UsageError where there is no LayerNorm or one cannot be replaced.
+    Folding is computed in float64 and rounded once, to each parameter's dtype. What is called exact is so by what is declared of the
+    model's class. Where `batches` of keyword arguments are given, it is also seen on them before that rounding: a norm whose input is
+    not as centred as it should be is not called exact, and none is where outputs differ. `fold=False` copies weights and drops biases, as
+    migration guides do. Raises UsageError where there is no LayerNorm or one cannot be replaced.
     """
     twin = copy.deepcopy(model)
     found = find_norms(twin)
@@ -90,15 +89,17 @@ def convert_model(model: nn.Module, batches: Batches | None = None, *, fold: boo
     added: list[str] = []
     with _in_float64(twin):
         if fold:
-            wires = {name: _usable(twin, wire) for name, wire in wires_of(twin, {one.name for one in layer_norms}).items()}
-            untied = untie(twin, {path for wire in wires.values() for path in wire.writers})
-            norms = tuple(_fold(twin, one, wires.get(one.name), added) for one in layer_norms)
+            wanted = look(copy.deepcopy(twin), batches) if batches else None
+            wires = _wires(twin, layer_norms)
+            readers = {path for one in layer_norms if one.name in wires and _has_bias(one) for path in wires[one.name].readers}
+            untied = untie(twin, {path for wire in wires.values() for path in wire.writers}, readers)
+            norms = tuple(_fold(one, wires.get(one.name), added, twin) for one in layer_norms)
             _centre_writers(twin, layer_norms, wires)
+            if batches and wanted is not None:
+                norms = _checked(twin, layer_norms, norms, batches, wanted)
         else:
             norms = tuple(_copied(one) for one in layer_norms)
         _replace(twin, layer_norms)
-        if batches:
-            norms = _checked(twin, norms, batches)
     if provider is not None:
         swap_norms(twin, provider=provider)
     kept = tuple(one.name for one in found if one.norm is Norm.RMS_NORM)
@@ -114,8 +115,35 @@ def _replace(model: nn.Module, norms: list[FoundNorm]) -> None:
             raise UsageError(f"norm {norm.name!r} cannot be converted: {reason}")
 
 
-def _usable(model: nn.Module, wire: Wire) -> Wire:
-    """Return a wire without the parts, such as those that a user has wrapped, that nothing can be folded into, and with the reason."""
+def _wires(model: nn.Module, norms: list[FoundNorm]) -> dict[str, Wire]:
+    """Return the usable wire of each norm that one is known for, by its first path; a shared norm keeps what all its places agree in."""
+    places: dict[nn.Module, list[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        places.setdefault(module, []).append(path)
+    known = wires_of(model, {path for one in norms for path in places[one.module]})
+    wires = {one.name: _shared(known, places[one.module]) for one in norms if one.name in known}
+    readers = Counter(path for wire in wires.values() for path in wire.readers)
+    return {name: _usable(model, wire, {path for path in wire.readers if readers[path] > 1}) for name, wire in wires.items()}
+
+
+def _shared(known: Mapping[str, Wire], places: list[str]) -> Wire:
+    """Return the wire of the first place without the writers or readers that are others in another place."""
+    wire = known[places[0]]
+    for place in places[1:]:
+        other = known.get(place, Wire(norm=place))
+        why = f"it stands at {place} too, where others {{}}"
+        if set(other.writers) != set(wire.writers):
+            wire = replace(wire, writers=(), why_uncentred=why.format("write to its input"))
+        if (set(other.readers), other.why_unseen) != (set(wire.readers), wire.why_unseen):
+            wire = replace(wire, readers=(), why_unread=why.format("read its output"), why_unseen="")
+    return wire
+
+
+def _usable(model: nn.Module, wire: Wire, torn: set[str]) -> Wire:
+    """Return a wire without the parts, such as those that a user has wrapped, that nothing can be folded into, and with the reason.
+
+    `torn` are the readers of other norms too, each of which has another bias.
+    """
     for path in wire.writers:
         if not can_write(part := _part(model, path)):
             why = f"{path}, which writes to its input, is a {type(part).__name__}, not a linear map that could be centred"
@@ -124,18 +152,20 @@ def _usable(model: nn.Module, wire: Wire) -> Wire:
         if not can_read(part := model.get_submodule(path)):
             why = f"{path}, which reads its output, is a {type(part).__name__}, not a linear map that would take the bias"
             wire = replace(wire, readers=(), why_unread=why)
+        elif path in torn:
+            wire = replace(wire, readers=(), why_unread=f"{path}, which reads its output, reads that of another norm too")
     return wire
 
 
-def _fold(model: nn.Module, found: FoundNorm, wire: Wire | None, added: list[str]) -> ConvertedNorm:
-    """Fold a norm's bias into what reads it; say what becomes of the bias and of the centring."""
+def _fold(found: FoundNorm, wire: Wire | None, added: list[str], model: nn.Module) -> ConvertedNorm:
+    """Move a norm's bias into what reads it; say what becomes of the bias and of the centring."""
     reasons = []
     if wire is not None and wire.writers:
         centring = f"folded into {_list(wire.writers)}"
     else:
         centring = "dropped"
         reasons.append(wire.why_uncentred if wire is not None and wire.why_uncentred else UNKNOWN)
-    bias = _bias_of(model, found)
+    bias = _bias_of(found)
     if bias is None or not bias.any():
         fate = "none"
     elif wire is not None and wire.readers:
@@ -149,6 +179,9 @@ def _fold(model: nn.Module, found: FoundNorm, wire: Wire | None, added: list[str
             reasons.append(wire.why_unread)
         elif not reasons:
             reasons.append("nothing is known of what reads its output")
+    if fate != "dropped" and found.bias_name is not None and bias is not None:
+        # Another norm may share the tensor, and keep it.
+        found.module._parameters[found.bias_name] = nn.Parameter(torch.zeros_like(bias), requires_grad=bias.requires_grad)
     return ConvertedNorm(name=found.name, centring=centring, bias=fate, reasons=tuple(reasons))
 
 
@@ -159,12 +192,18 @@ def _centre_writers(model: nn.Module, norms: list[FoundNorm], wires: Mapping[str
 
 
 def _copied(found: FoundNorm) -> ConvertedNorm:
-    has_bias = found.bias_name is not None and bool(found.module._parameters[found.bias_name].any())  # type: ignore[union-attr]
-    return ConvertedNorm(name=found.name, centring="dropped", bias="dropped" if has_bias else "none", reasons=("its weight was copied",))
+    bias = "dropped" if _has_bias(found) else "none"
+    return ConvertedNorm(name=found.name, centring="dropped", bias=bias, reasons=("its weight was copied",))
 
 
-def _bias_of(model: nn.Module, found: FoundNorm) -> Tensor | None:
-    return None if found.bias_name is None else model.get_submodule(found.name)._parameters[found.bias_name]
+def _has_bias(found: FoundNorm) -> bool:
+    """Say whether a norm has a bias that is not 0."""
+    bias = _bias_of(found)
+    return bias is not None and bool(bias.any())
+
+
+def _bias_of(found: FoundNorm) -> Tensor | None:
+    return None if found.bias_name is None else found.module._parameters[found.bias_name]
 
 
 def _part(model: nn.Module, path: str) -> nn.Module | nn.Parameter:
@@ -177,7 +216,7 @@ def _part(model: nn.Module, path: str) -> nn.Module | nn.Parameter:
 
 def _list(paths: tuple[str, ...]) -> str:
     """Return paths as text, those that differ by a number only once."""
-    return ", ".join(dict.fromkeys(".".join("*" if part.isdigit() else part for part in path.split(".")) for path in paths))
+    return ", ".join(dict.fromkeys(map(like_layers, paths)))
 
 
 @contextmanager
@@ -198,52 +237,39 @@ def _floating(model: nn.Module) -> list[tuple[str, Tensor]]:
     return [(name, tensor) for name, tensor in named if tensor.is_floating_point()]
 
 
-def _checked(model: nn.Module, norms: tuple[ConvertedNorm, ...], batches: Batches) -> tuple[ConvertedNorm, ...]:
-    """Return the norms with one reason more for those whose inputs, on these batches, still have a mean although it was folded."""
-    offsets = _offsets(model, [norm.name for norm in norms if norm.centring != "dropped"], batches)
-    return tuple(
+def _checked(
+    model: nn.Module, found: list[FoundNorm], norms: tuple[ConvertedNorm, ...], batches: Batches, wanted: Evidence
+) -> tuple[ConvertedNorm, ...]:
+    """Return the norms with a reason more for those that are not exact on these batches, although all of theirs was folded.
+
+    `model` is folded, and its norms are not yet replaced. Those whose inputs still have a mean are named one by one. Then those that are
+    left as exact are replaced in a copy: as the others still are LayerNorms, with the biases that found no place, its outputs are `wanted`.
+    """
+    centred = {norm.name: len(one.normalized_shape) for one, norm in zip(found, norms, strict=True) if norm.centring != "dropped"}
+    offsets = look(copy.deepcopy(model), batches, centred).offsets
+    norms = tuple(
         norm
         if (offset := offsets.get(norm.name, 0.0)) <= CENTRED
         else replace(norm, reasons=(*norm.reasons, f"its input still has a mean of {offset:.1g} of its size: something else writes to it"))
         for norm in norms
     )
+    off, place = difference(look(_with_exact_replaced(model, norms), batches), wanted)
+    if off <= SAME:
+        return norms
+    why = f"the outputs differ by {off:.1g} of their size ({place}): something else reads or writes here"
+    return tuple(
+        norm if norm.centring == "dropped" and norm.bias in ("none", "dropped") else replace(norm, reasons=(*norm.reasons, why))
+        for norm in norms
+    )
 
 
-def _offsets(model: nn.Module, names: list[str], batches: Batches) -> dict[str, float]:
-    """Return by norm how large the mean of its input is beside the input's size, both as root mean squares over rows, at most."""
-    found: dict[str, float] = {}
-
-    def note(name: str, x: Tensor) -> None:
-        size = x.square().mean().clamp_min(torch.finfo(x.dtype).tiny)
-        found[name] = max(found.get(name, 0.0), (x.mean(-1).square().mean() / size).sqrt().item())
-
-    def watch(name: str) -> RemovableHandle:
-        return model.get_submodule(name).register_forward_pre_hook(lambda _, inputs: note(name, inputs[0]))
-
-    hooks = [watch(name) for name in names]
-    try:
-        with inference(model):
-            for batch in batches.values():
-                model(**in_dtype(batch, torch.float64))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return found
-
-
-def in_dtype(batch: Batch, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return a batch with its floating-point tensors, such as pixels, in a dtype."""
-    return {name: value.to(dtype) if value.is_floating_point() else value for name, value in batch.items()}
-
-
-@contextmanager
-def inference(model: nn.Module) -> Iterator[None]:
-    """Hold a model in evaluation mode, without gradients, for as long as it lasts."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+def _with_exact_replaced(model: nn.Module, norms: tuple[ConvertedNorm, ...]) -> nn.Module:
+    """Return a copy of a model with RMSNorms in the places of the norms that are exact, and nothing else replaced."""
+    twin = copy.deepcopy(model)
+    exact = {norm.name for norm in norms if norm.is_exact}
+    before = dict(twin.named_modules())
+    if exact:
+        for one in swap_norms(twin, norm=Norm.RMS_NORM).replaced:
+            if one.name not in exact:
+                put(twin, twin.get_submodule(one.name), before[one.name])
+    return twin

@@ -11,7 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NormbenchError, UsageError
-from .conversion import Batches, convert_model, in_dtype, inference
+from ..problem import dtype_name
+from .conversion import convert_model
+from .evidence import Batches
+from .inference import inference
+from .recipe import in_dtype
 
 __all__ = ["Deviation", "first_tensor", "measure_conversion"]
 
@@ -90,7 +94,7 @@ def _compare(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], method: 
         Deviation(
             inputs=name,
             method=method,
-            dtype=str(dtype).removeprefix("torch."),
+            dtype=dtype_name(dtype),
             relative=_finite((found[name] - y).norm() / y.norm()),
             largest=_finite((found[name] - y).abs().max()),
         )

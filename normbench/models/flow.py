@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from .inference import inference
+
 __all__ = ["Flow", "Kind", "Node", "NormCall", "record"]
 
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "linear", "matmul", "convolution", "_grouped_mm"}
@@ -129,9 +131,9 @@ def record(model: nn.Module, batch: Mapping[str, Any], norms: Mapping[str, nn.Mo
             recorder.remember(value, recorder.flow.add(Kind.INPUT, ()))
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with (
-        _evaluating(model),
+        inference(model),
+        _attention_in_the_open(),
         _hooked(norms, recorder),
-        torch.no_grad(),
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
         recorder,
     ):
@@ -140,18 +142,14 @@ def record(model: nn.Module, batch: Mapping[str, Any], norms: Mapping[str, nn.Mo
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode, where nothing is dropped and no running statistic is updated, and back; attention in the open."""
-    modes = {module: module.training for module in model.modules()}
+def _attention_in_the_open() -> Iterator[None]:
+    """Have PyTorch compute attention by operators that can be seen, and not by one fused function."""
     is_fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    model.eval()
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(is_fused)
-        for module, is_training in modes.items():
-            module.training = is_training
 
 
 @contextmanager

@@ -6,7 +6,7 @@ x can write x - mean(x) instead (arXiv:2305.14858), and a linear map (W, c) that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -50,23 +50,36 @@ def fold_bias(module: nn.Module, bias: Tensor) -> bool:
     return False
 
 
-def untie(model: nn.Module, writers: set[str]) -> tuple[str, ...]:
-    """Give every other holder of a writer's tensor, such as a head tied to the embedding, a copy; return the names of the copies.
+def untie(model: nn.Module, writers: set[str], readers: Collection[str] = ()) -> tuple[str, ...]:
+    """Give every other holder of a tensor that is to be changed a copy, such as a head tied to the embedding; return the copies' names.
 
-    `writers` are paths of modules or parameters. A Hugging Face configuration is told, so that the model is not tied again.
+    `writers` are paths of modules or parameters: their tensors stay tied among themselves. `readers` are paths of modules that get
+    something folded into their bias, each something else: the first of them keeps a bias that they share. A module that stands in several
+    places holds its tensors once, and goes by the first of its paths. A Hugging Face configuration is told of a writer's copy, so that
+    the model is not tied again.
     """
-    named = dict(model.named_parameters(remove_duplicate=False))
-    is_writers = {name: name in writers or name.rpartition(".")[0] in writers for name in named}
-    written = {id(parameter) for name, parameter in named.items() if is_writers[name]}
-    copies = tuple(name for name, parameter in named.items() if id(parameter) in written and not is_writers[name])
-    for name in copies:
+    named = {
+        f"{path}.{attribute}".removeprefix("."): parameter
+        for path, module in model.named_modules()
+        for attribute, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
+    }
+    keepers: dict[int, set[str]] = {}
+    for name, parameter in named.items():
+        if name in writers or name.rpartition(".")[0] in writers:
+            keepers.setdefault(id(parameter), set()).add(name)
+    written = set(keepers)
+    for name, parameter in named.items():
         owner, _, attribute = name.rpartition(".")
-        original = named[name]
+        if owner in readers and attribute == "bias":
+            keepers.setdefault(id(parameter), {name})
+    copies = {name: parameter for name, parameter in named.items() if name not in keepers.get(id(parameter), {name})}
+    for name, original in copies.items():
+        owner, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(owner), attribute, nn.Parameter(original.detach().clone(), requires_grad=original.requires_grad))
     config = getattr(model, "config", None)
-    if copies and config is not None and hasattr(config, "tie_word_embeddings"):
-        config.tie_word_embeddings = False
-    return copies
+    if any(id(parameter) in written for parameter in copies.values()) and hasattr(config, "tie_word_embeddings"):
+        config.tie_word_embeddings = False  # type: ignore[union-attr]
+    return tuple(copies)
 
 
 def _written(part: nn.Module | nn.Parameter) -> Iterator[tuple[Tensor, int]]:

@@ -1,13 +1,20 @@
-"""A norm whose parameters are not called weight and bias, computed by a provider: a checkpoint of the class that it replaces fits it."""
+"""Norms that keep the names of the class that they replace: of its input, for calls by keyword, and of its parameters, for checkpoints."""
 
 from __future__ import annotations
+
+import inspect
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from ..case import Convention, Norm
 from ..functional import apply
+from ..nn import LayerNorm, RMSNorm
 
-__all__ = ["NamedNorm"]
+__all__ = ["Keyword", "KeywordLayerNorm", "KeywordNamedNorm", "KeywordRMSNorm", "NamedNorm", "taking"]
+
+
+Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class NamedNorm(nn.Module):
@@ -54,3 +61,38 @@ class NamedNorm(nn.Module):
     def extra_repr(self) -> str:
         """Return the arguments shown by `print`."""
         return f"{self.norm.value}, {self.normalized_shape}, eps={self.eps}, convention={self.convention}, provider={self.provider}"
+
+
+class Keyword(nn.Module):
+    """Take the input by the name `input_name` too, as in `norm(hidden_states=x)`."""
+
+    input_name: str | None = None
+
+    def forward(self, *inputs: Tensor, **by_name: Tensor) -> Tensor:
+        """Norm the last dimensions of a tensor (..., *normalized_shape)."""
+        if self.input_name in by_name:
+            inputs = (*inputs, by_name.pop(self.input_name))
+        y: Tensor = super().forward(*inputs, **by_name)
+        return y
+
+
+class KeywordLayerNorm(Keyword, LayerNorm):
+    """LayerNorm by a provider whose input has a name of its own."""
+
+
+class KeywordRMSNorm(Keyword, RMSNorm):
+    """RMSNorm by a provider whose input has a name of its own."""
+
+
+class KeywordNamedNorm(Keyword, NamedNorm):
+    """NamedNorm whose input has a name of its own."""
+
+
+_KEYWORDS: dict[type[nn.Module], Any] = {LayerNorm: KeywordLayerNorm, RMSNorm: KeywordRMSNorm, NamedNorm: KeywordNamedNorm}
+
+
+def taking(input_name: str | None, kind: type[Kind]) -> type[Kind]:
+    """Return a class of norms as it is where its input is called so, or where the name is None; else its `Keyword` one."""
+    own = list(inspect.signature(kind.forward).parameters)[1]
+    found: type[Kind] = kind if input_name in (None, own) else _KEYWORDS[kind]
+    return found

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch import nn
+from torch import Tensor, nn
 
-from ..case import Convention, Norm
+from ..case import Case, Convention, Norm, Pass
+from ..functional import default_eps
 from ..nn import LayerNorm, RMSNorm
+from ..problem import dtype_of
 from .named import NamedNorm
 from .probe import Behaviour, probe
 
-__all__ = ["FoundNorm", "Left", "find_norms", "survey"]
+__all__ = ["FoundNorm", "Left", "case_of_call", "find_norms", "survey"]
 
 _OTHER_NORMS = (
     (nn.modules.batchnorm._BatchNorm, "it normalises over the batch, and a row's result depends on the others"),
@@ -80,6 +82,29 @@ def survey(model: nn.Module) -> tuple[tuple[FoundNorm, ...], tuple[Left, ...]]:
     """
     seen = list(_looked_at(model))
     return tuple(one for one in seen if isinstance(one, FoundNorm)), tuple(one for one in seen if isinstance(one, Left))
+
+
+def case_of_call(found: FoundNorm, x: Tensor, pass_: Pass) -> Case | None:
+    """Return the call of a norm with x as a case of the op tier; None where x or the weight has a dtype that no case has.
+
+    A norm over several dimensions is a case over their product.
+    """
+    weight = None if found.weight_name is None else getattr(found.module, found.weight_name)
+    dtype, weight_dtype = dtype_of(x.dtype), None if weight is None else dtype_of(weight.dtype)
+    if dtype is None or (weight is not None and weight_dtype is None):
+        return None
+    outer = x.ndim - len(found.normalized_shape)
+    return Case.make(
+        found.norm,
+        pass_,
+        (*x.shape[:outer], x.shape[outer:].numel()),
+        dtype,
+        weight=weight is not None,
+        weight_dtype=weight_dtype,
+        bias=found.has_bias,
+        eps=default_eps(found.norm, x.dtype) if found.eps is None else found.eps,
+        convention=found.convention,
+    )
 
 
 def _looked_at(model: nn.Module) -> Iterator[FoundNorm | Left]:

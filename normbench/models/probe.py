@@ -1,32 +1,38 @@
 """What a module computes, found by running a copy of it on made-up inputs: LayerNorm, RMSNorm, or why it is neither.
 
-The copy has the module's class and attributes and parameters of its own. Three questions are put to it:
+The copy has the module's class and attributes and parameters of its own. These questions are put to it:
 
-    its eps      rows so small (1e-8) that eps alone sets their scale; asked in float64 and in float32
-    its formula  rows of a mean and a spread between 0.3 and 30, and rows of 1 down to 1e-7; weight and bias at random
-    its rounding bfloat16 rows: the weight multiplied before x-hat is rounded, or after (`Convention`)
+    its eps       rows so small (1e-8) that eps alone sets their scale; asked in float64 and in float32
+    its formula   rows of a mean and a spread between 0.3 and 30, and rows of 1 down to 1e-12; weight and bias at random
+    its guard     rows of 0, where no eps was seen: they must be divided by 0
+    its constancy the same rows within two dimensions and within three, in training and in evaluation
+    its rounding  bfloat16 rows: the weight multiplied before x-hat is rounded, or after (`Convention`)
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..case import Convention, Norm
+from ..problem import dtype_name
+from .arguments import further_inputs
+from .stand_in import NoNorm, NotANorm, StandIn
 
-__all__ = ["Behaviour", "NoNorm", "probe"]
+__all__ = ["Behaviour", "probe"]
 
 TINY = 1e-8
 ORDINARY = ((1.0, 0.0), (1.0, 3.0), (30.0, -10.0), (0.3, 0.0), (5.0, 20.0), (1.0, -2.0))
 """Spread and mean of each row."""
-LADDER = tuple((10.0**-power, 0.0) for power in range(8))
+LADDER = tuple((10.0**-power, 0.0) for power in (*range(8), 10, 12))
+"""The smallest can be squared in float32, which many classes compute in."""
+DEEP = (1, 2, 2)
+"""Dimensions before those of a row, for 4 rows."""
 
 EXACT = 1e-5
 """How far an element may be off, in parts of the largest of its row. Seen of classes that compute in float32: 1e-6. The mistake that is
@@ -86,102 +92,21 @@ class _Guess:
         return parameters[self.weight_name] + 1.0 if self.adds_one else parameters[self.weight_name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoNorm:
-    """Say why a module is neither LayerNorm nor RMSNorm, and whether it comes near one."""
-
-    reason: str
-    is_near: bool
-
-
-class _NoNorm(Exception):
-    """Leave the examination with the reason, and whether what was seen is near a norm."""
-
-    def __init__(self, reason: str, *, is_near: bool = False) -> None:
-        super().__init__(reason)
-        self.answer = NoNorm(reason=reason, is_near=is_near)
-
-
 def probe(module: nn.Module) -> Behaviour | NoNorm:
     """Return what a module computes, or why it is no norm. The module and torch's generators stay as they are."""
     try:
-        subject = _Subject(module)
+        subject = StandIn(module)
         with (
             torch.no_grad(),
             torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []),
             torch.autocast(subject.device.type, enabled=False),
         ):
-            return _examine(subject)
-    except _NoNorm as reason:
+            found = _examine(subject)
+            if others := further_inputs(module):
+                raise NotANorm(f"it takes a second input {others[0]!r}", is_near=True)
+            return found
+    except NotANorm as reason:
         return reason.answer
-
-
-class _Subject:
-    """A module's stand-in: its class and attributes, tensors of its own, none of its hooks."""
-
-    def __init__(self, module: nn.Module) -> None:
-        if "forward" in vars(module):
-            raise _NoNorm("its forward was replaced on this one instance, by what cannot be told")
-        self._module = module
-        self.names = [name for name, _ in module.named_parameters(recurse=False)]
-        self.shape = _shape(module)
-        self.cols = prod(self.shape)
-        self.device = next((parameter.device for parameter in module.parameters(recurse=False)), torch.device("cpu"))
-        if self.device.type == "meta":
-            raise _NoNorm("its parameters are on the meta device: load it first")
-        if self.cols < 2:
-            raise _NoNorm("a single value is no row to be normed")
-        self._generator = torch.Generator().manual_seed(0)
-        self.drawn = {name: self._draw(self.cols) * 0.5 + 1.0 for name in self.names}
-
-    def _draw(self, *size: int) -> Tensor:
-        return torch.randn(*size, generator=self._generator, dtype=torch.float64).to(self.device)
-
-    def rows(self, kinds: tuple[tuple[float, float], ...]) -> Tensor:
-        """Return a row of `cols` float64 values for each (spread, mean)."""
-        return torch.stack([self._draw(self.cols) * spread + mean for spread, mean in kinds])
-
-    def declared_eps(self) -> list[float]:
-        """Return the numbers among its attributes that are called an eps."""
-        return [float(value) for name, value in vars(self._module).items() if "eps" in name.lower() and isinstance(value, float | int)]
-
-    def __call__(self, x: Tensor, parameters: dict[str, Tensor], dtype: torch.dtype) -> Tensor:
-        """Return what the module makes of rows (rows, cols), computed in `dtype`, as float64."""
-        stand_in = self._stand_in(parameters, dtype)
-        given = x.to(dtype).reshape(x.shape[0] // 2, 2, *self.shape)
-        try:
-            y = stand_in.forward(given)
-        except Exception as error:
-            raise _NoNorm(f"it cannot be called on one tensor {tuple(given.shape)}: {type(error).__name__}: {error}") from None
-        if not isinstance(y, Tensor) or y.shape != given.shape:
-            raise _NoNorm("what it returns is not one tensor of the shape of its input")
-        return y.reshape(x.shape).double()
-
-    def _stand_in(self, parameters: dict[str, Tensor], dtype: torch.dtype) -> Any:
-        stand_in = copy.copy(self._module)
-        own = vars(stand_in)
-        for name, value in list(own.items()):
-            if "hooks" in name or isinstance(value, list | dict | set):
-                own[name] = copy.copy(value)
-            if "hooks" in name:
-                own[name].clear()
-        for name, parameter in parameters.items():
-            stand_in._parameters[name] = nn.Parameter(parameter.reshape(self.shape).to(dtype), requires_grad=False)
-        for name, buffer in stand_in._buffers.items():
-            if buffer is not None:
-                stand_in._buffers[name] = buffer.clone()
-        return stand_in
-
-
-def _shape(module: nn.Module) -> tuple[int, ...]:
-    for parameter in module.parameters(recurse=False):
-        return tuple(parameter.shape)
-    declared = getattr(module, "normalized_shape", None)
-    if isinstance(declared, int):
-        return (declared,)
-    if isinstance(declared, tuple | list | torch.Size) and declared:
-        return tuple(declared)
-    raise _NoNorm("neither a parameter nor an attribute normalized_shape tells how wide it is")
 
 
 def _guesses(names: list[str]) -> Iterator[_Guess]:
@@ -192,9 +117,9 @@ def _guesses(names: list[str]) -> Iterator[_Guess]:
                 yield _Guess(norm=norm, weight_name=weight, bias_name=bias, adds_one=adds_one)
 
 
-def _examine(subject: _Subject) -> Behaviour:
+def _examine(subject: StandIn) -> Behaviour:
     ordinary, ladder = subject.rows(ORDINARY), subject.rows(LADDER)
-    tiny = subject.rows(((TINY, 0.0), (TINY, 0.0)))
+    tiny, nought = subject.rows(((TINY, 0.0),) * 2), subject.rows(((0.0, 0.0),) * 2)
     y = subject(ordinary, subject.drawn, torch.float64)
     nearest = float("inf")
     for guess in _guesses(subject.names):
@@ -204,12 +129,16 @@ def _examine(subject: _Subject) -> Behaviour:
         nearest = min(nearest, error)
         if error > EXACT:
             continue
-        if _error(subject(ladder, flat, torch.float64), guess.expected(ladder, flat, wide)) > EXACT:
-            raise _NoNorm(
+        is_off = _error(subject(ladder, flat, torch.float64), guess.expected(ladder, flat, wide)) > EXACT
+        if is_off and wide:
+            raise NotANorm(
                 f"it is {guess.norm.value} on ordinary values and not on small ones: its eps does not stand inside the root", is_near=True
             )
+        if is_off or (not wide and subject(nought, flat, torch.float64).isfinite().any()):
+            raise NotANorm(f"it guards against zero in another way than by an eps of {DETERMINED * TINY**2:.0e} or more", is_near=True)
+        _require_constancy(subject, guess, ordinary, wide)
         if guess.adds_one and guess.norm is Norm.LAYER_NORM:
-            raise _NoNorm("it is layer_norm with a factor of 1 + weight, which no provider computes")
+            raise NotANorm("it is layer_norm with a factor of 1 + weight, which no provider computes")
         return Behaviour(
             norm=guess.norm,
             normalized_shape=subject.shape,
@@ -218,9 +147,30 @@ def _examine(subject: _Subject) -> Behaviour:
             weight_name=guess.weight_name,
             bias_name=guess.bias_name,
         )
-    raise _NoNorm(
+    raise NotANorm(
         f"it computes neither layer_norm nor rms_norm: off by at least {nearest:.2g} of a row's largest element", is_near=nearest < NEAR
     )
+
+
+def _require_constancy(subject: StandIn, guess: _Guess, x: Tensor, eps: float) -> None:
+    """Raise NotANorm where a module that is a norm of (rows, 2, …) is not one of other dimensions or in another mode, or casts."""
+    rows = x[: prod(DEEP)]
+    expected = guess.expected(rows, subject.drawn, eps)
+    mode = "evaluation" if subject.is_training else "training"
+    for where, is_training in (("with a dimension more", subject.is_training), (f"in {mode}", not subject.is_training)):
+        why = f"it is {guess.norm.value}, but not {where}"
+        try:
+            y = subject(rows, subject.drawn, torch.float64, leading=DEEP, is_training=is_training)
+        except NotANorm as reason:
+            raise NotANorm(f"{why}: {reason}", is_near=True) from None
+        if (error := _error(y, expected)) > EXACT:
+            raise NotANorm(f"{why}: off by {error:.2g} of a row's largest element", is_near=True)
+    try:
+        returned = subject.raw(rows, subject.drawn, torch.bfloat16).dtype
+    except NotANorm:
+        return
+    if returned != torch.bfloat16:
+        raise NotANorm(f"it is {guess.norm.value}, but returns {dtype_name(returned)} for bfloat16", is_near=True)
 
 
 def _error(y: Tensor, expected: Tensor) -> float:
@@ -248,11 +198,11 @@ def _settled_eps(wide: float, narrow: float, declared: list[float]) -> float | N
     if not same(wide, narrow):
         if same(wide, torch.finfo(torch.float64).eps) and same(narrow, torch.finfo(torch.float32).eps):
             return None
-        raise _NoNorm(f"its eps changes with the dtype: {wide:.3g} in float64, {narrow:.3g} in float32")
+        raise NotANorm(f"its eps changes with the dtype: {wide:.3g} in float64, {narrow:.3g} in float32")
     return next((value for value in declared if same(value, wide)), float(f"{wide:.5g}"))
 
 
-def _convention(subject: _Subject, guess: _Guess) -> Convention:
+def _convention(subject: StandIn, guess: _Guess) -> Convention:
     """Return where an RMSNorm rounds in bfloat16: the convention that more elements agree with; torch where neither does."""
     if guess.adds_one:
         return Convention.GEMMA
@@ -264,7 +214,7 @@ def _convention(subject: _Subject, guess: _Guess) -> Convention:
     parameters = {name: value.to(low).double() for name, value in subject.drawn.items()}
     try:
         y = subject(x, parameters, low)
-    except _NoNorm:
+    except NotANorm:
         return Convention.TORCH
     # An eps of 1e-5 moves no element of such rows across more than one rounding, and those it moves are few.
     h = guess.centred(x)

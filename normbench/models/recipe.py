@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Batch", "Recipe", "class_loss", "next_token_loss", "same_token_loss"]
+__all__ = ["Batch", "Recipe", "class_loss", "in_dtype", "next_token_loss", "same_token_loss"]
 
 Batch = dict[str, Tensor]
 
@@ -32,6 +32,11 @@ class Recipe:
     loss: Callable[[Tensor, Batch], Tensor]
     extra: str | None = None
     is_decoder: bool = False
+
+
+def in_dtype(batch: Mapping[str, Tensor], dtype: torch.dtype) -> Batch:
+    """Return a batch with its floating-point tensors, such as pixels, in a dtype."""
+    return {name: value.to(dtype) if value.is_floating_point() else value for name, value in batch.items()}
 
 
 def next_token_loss(logits: Tensor, tokens: Tensor) -> Tensor:

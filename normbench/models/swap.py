@@ -13,11 +13,14 @@ from torch import nn
 from ..case import Case, Convention, DType, Norm, Pass
 from ..errors import UsageError
 from ..nn import LayerNorm, RMSNorm
+from ..problem import dtype_name
 from ..registry import Provider, Registry
-from .named import NamedNorm
+from ..words import member
+from .arguments import first_input
+from .named import Keyword, NamedNorm, taking
 from .norms import FoundNorm, Left, survey
 
-__all__ = ["Replaced", "Swap", "swap_norms"]
+__all__ = ["Replaced", "Swap", "put", "swap_norms"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,9 @@ def swap_norms(model: nn.Module, *, norm: Norm | str | None = None, provider: st
     `provider` is a name or a file; by default triton on a GPU and aten elsewhere. With `norm` None each keeps its kind; "rms_norm" or
     "layer_norm" makes all of them that, at the same eps: a LayerNorm loses its bias and its centring, an RMSNorm gains a bias of 0, and
     outputs change. Else the new module computes the same function with the same parameters, tied ones included, and keeps dtype, device,
-    mode, hooks, state_dict keys and attributes. Raises UsageError where no norm is found or none can be replaced.
+    mode, hooks, state_dict keys, attributes and the name of its input. Raises UsageError where no norm is found or none can be replaced.
     """
-    target = None if norm is None else _norm(norm)
+    target = None if norm is None else member(Norm, norm, "norm")
     resolved = Registry().resolve(provider) if provider else None
     found, look_alikes = survey(model)
     left, replaced, modules = list(look_alikes), list[Replaced](), set[nn.Module]()
@@ -57,20 +60,13 @@ def swap_norms(model: nn.Module, *, norm: Norm | str | None = None, provider: st
             left.append(Left(name=one.name, reason=reason))
             continue
         new = _replacement(one, after, provider)
-        _put(model, one.module, new)
+        put(model, one.module, new)
         modules.add(new)
         replaced.append(Replaced(name=one.name, before=one.norm, after=after, provider=provider, note=_note(one, after)))
     if not replaced:
         raise UsageError(_nothing(model, left))
     _keep_from_fast_path(model, modules)
     return Swap(replaced=tuple(replaced), left=tuple(left))
-
-
-def _norm(name: Norm | str) -> Norm:
-    try:
-        return Norm(name)
-    except ValueError:
-        raise UsageError(f"norm {str(name)!r} is unknown; known are {', '.join(member.value for member in Norm)}") from None
 
 
 def _nothing(model: nn.Module, left: list[Left]) -> str:
@@ -89,9 +85,9 @@ def _obstacle(model: nn.Module, found: FoundNorm, after: Norm, provider: Provide
     if provider is None:
         return None
     place = next(iter(found.module.parameters()), next(iter(model.parameters()), torch.empty(0)))
-    dtype = str(place.dtype).removeprefix("torch.")
-    if dtype not in {member.value for member in DType}:
-        return f"it is {dtype}, and providers take {', '.join(member.value for member in DType)}"
+    dtype = dtype_name(place.dtype)
+    if dtype not in list(DType):
+        return f"it is {dtype}, and providers take {', '.join(DType)}"
     case = Case.make(
         after,
         Pass.FORWARD_BACKWARD,
@@ -125,9 +121,10 @@ def _replacement(found: FoundNorm, after: Norm, provider: str | None) -> nn.Modu
         weight, bias = _converted(found, after, weight)
         eps, convention = after.default_eps if eps is None else eps, Convention.TORCH
     weight_name, bias_name = (None if weight is None else found.weight_name), (None if bias is None else found.bias_name or "bias")
+    input_name = old.input_name if isinstance(old, Keyword) else first_input(old)
     new: nn.Module
     if weight_name not in (None, "weight") or bias_name not in (None, "bias"):
-        new = NamedNorm(
+        new = taking(input_name, NamedNorm)(
             after,
             found.normalized_shape,
             eps=eps,
@@ -138,9 +135,11 @@ def _replacement(found: FoundNorm, after: Norm, provider: str | None) -> nn.Modu
         )
     elif after is Norm.LAYER_NORM:
         assert eps is not None
-        new = LayerNorm(found.normalized_shape, eps, False, provider=provider)
+        new = taking(input_name, LayerNorm)(found.normalized_shape, eps, False, provider=provider)
     else:
-        new = RMSNorm(found.normalized_shape, eps, False, convention=convention.value, provider=provider)
+        new = taking(input_name, RMSNorm)(found.normalized_shape, eps, False, convention=convention.value, provider=provider)
+    if isinstance(new, Keyword):
+        new.input_name = input_name
     new.elementwise_affine = weight is not None
     # A LayerNorm's owner may look at its bias, as PyTorch's encoder layers do: an RMSNorm in its place has none, but has the attribute.
     parameters = {weight_name or "weight": weight, bias_name or "bias": bias}
@@ -166,12 +165,12 @@ def _take_over(old: nn.Module, new: nn.Module) -> None:
     new._buffers.update(old._buffers)
     new._non_persistent_buffers_set |= old._non_persistent_buffers_set
     for name, value in vars(old).items():
-        # The very dictionaries of hooks: a handle that the user holds still removes its hook.
-        if "hooks" in name or (not name.startswith("_") and not hasattr(new, name)):
+        # The very dictionaries of hooks: a handle that the user holds still removes its hook. One of torch's flags is called "…_hook".
+        if "hook" in name or (not name.startswith("_") and not hasattr(new, name)):
             setattr(new, name, value)
 
 
-def _put(model: nn.Module, old: nn.Module, new: nn.Module) -> None:
+def put(model: nn.Module, old: nn.Module, new: nn.Module) -> None:
     """Put a module wherever the other one stands: a shared norm stays shared."""
     for parent, name in list(_places(model, old)):
         parent._modules[name] = new

@@ -1,7 +1,7 @@
 """What writes to the input of each norm and what reads its output, for the model classes that this is known of.
 
-It is declared by class name and paths, not traced: a reader can hold each line beside the class. `conversion.py` checks what follows from
-it on a forward pass. A model class that is not here, or is changed by its user, is converted without folding.
+It is declared by class and paths, not traced: a reader can hold each line beside the class. `conversion.py` checks what follows from
+it on forward passes. A model class that is not here, or whose forward is its user's, is converted without folding.
 """
 
 from __future__ import annotations
@@ -99,63 +99,107 @@ def _encoder_layer(layer: Any) -> tuple[Wire, ...]:
     return (Wire(norm="norm*", why_uncentred=why),)
 
 
-_WIRES: Mapping[str, Callable[[Any], tuple[Wire, ...]]] = {
-    "GPT2LMHeadModel": lambda _: _gpt2("transformer.", "lm_head"),
-    "GPT2ForSequenceClassification": lambda _: _gpt2("transformer.", "score"),
-    "GPT2ForTokenClassification": lambda _: _gpt2("transformer.", "classifier"),
-    "GPT2Model": lambda _: _gpt2(""),
-    "ViTForImageClassification": lambda _: _vit("vit.", "classifier"),
-    "ViTModel": lambda _: _vit(""),
-    "ToyLanguageModel": _toy,
-    "Attention": lambda _: _QUERIES_AND_KEYS,
-    "HeadNorm": lambda _: (Wire(norm="norm", writers=("projection",), why_unread=PRODUCT),),
-    "NormedGRUCell": lambda _: _CELL,
-    "ConvPool": lambda _: (Wire(norm="features.*.1.norm", writers=("features.{0}.0",), why_unread=NONLINEAR),),
-    "TransformerEncoderLayer": _encoder_layer,
-    "TransformerDecoderLayer": _encoder_layer,
-    "BertEmbeddings": lambda _: (Wire(norm="LayerNorm", why_uncentred=POST),),
-    "BertSelfOutput": lambda _: (Wire(norm="LayerNorm", why_uncentred=POST),),
-    "BertOutput": lambda _: (Wire(norm="LayerNorm", why_uncentred=POST),),
-    "BertPredictionHeadTransform": lambda _: (
-        Wire(norm="LayerNorm", why_uncentred="a nonlinearity writes to its input, and its mean cannot be folded"),
-    ),
+_WIRES: Mapping[str, Mapping[str, Callable[[Any], tuple[Wire, ...]]]] = {
+    "transformers.models.gpt2.modeling_gpt2": {
+        "GPT2LMHeadModel": lambda _: _gpt2("transformer.", "lm_head"),
+        "GPT2ForSequenceClassification": lambda _: _gpt2("transformer.", "score"),
+        "GPT2ForTokenClassification": lambda _: _gpt2("transformer.", "classifier"),
+        "GPT2Model": lambda _: _gpt2(""),
+    },
+    "transformers.models.vit.modeling_vit": {
+        "ViTForImageClassification": lambda _: _vit("vit.", "classifier"),
+        "ViTModel": lambda _: _vit(""),
+    },
+    "transformers.models.bert.modeling_bert": {
+        "BertEmbeddings": lambda _: (Wire(norm="LayerNorm", why_uncentred=POST),),
+        "BertSelfOutput": lambda _: (Wire(norm="LayerNorm", why_uncentred=POST),),
+        "BertOutput": lambda _: (Wire(norm="LayerNorm", why_uncentred=POST),),
+        "BertPredictionHeadTransform": lambda _: (
+            Wire(norm="LayerNorm", why_uncentred="a nonlinearity writes to its input, and its mean cannot be folded"),
+        ),
+    },
+    "torch.nn.modules.transformer": {"TransformerEncoderLayer": _encoder_layer, "TransformerDecoderLayer": _encoder_layer},
+    f"{__package__}.toy": {"ToyLanguageModel": _toy},
+    f"{__package__}.attention": {"Attention": lambda _: _QUERIES_AND_KEYS},
+    f"{__package__}.vision": {"HeadNorm": lambda _: (Wire(norm="norm", writers=("projection",), why_unread=PRODUCT),)},
+    f"{__package__}.recurrent": {"NormedGRUCell": lambda _: _CELL},
+    f"{__package__}.convolutional": {
+        "ConvPool": lambda _: (Wire(norm="features.*.1.norm", writers=("features.{0}.0",), why_unread=NONLINEAR),)
+    },
 }
+"""What is declared of each class, by the module that the class is of: anybody may call a class Attention."""
 
 
 def wires_of(model: nn.Module, norms: set[str]) -> dict[str, Wire]:
     """Return the wire of each norm of a model that one is known for, all paths from the model's root and none of them missing.
 
     `norms` are the paths of the norms. Where parts inside of one another both know a norm, the outer one has its say. Paths of writers
-    and readers that a model has not, such as a ViT's mask token, are left out.
+    and readers that a model has not, such as a ViT's mask token, are left out, and of a part that stands in several places the first one
+    is given. Where something else stands in the place of a norm, what writes to it has a reader that takes it as it is: the norms that
+    read the same stay uncentred.
     """
     known: dict[str, Wire] = {}
-    paths = [name for name, _ in (*model.named_modules(), *model.named_parameters())]
-    for owner, module in model.named_modules():
-        declared = next((_WIRES[kind.__name__] for kind in type(module).__mro__ if kind.__name__ in _WIRES), None)
+    strangers: dict[str, tuple[str, ...]] = {}
+    paths = _paths(model)
+    for owner, module in model.named_modules(remove_duplicate=False):
+        declared = _declared(module)
         if declared is None:
             continue
         prefix = f"{owner}." if owner else ""
         for wire in declared(module):
             pattern = _pattern(prefix + wire.norm)
-            for norm in sorted(norms - known.keys()):
-                if match := pattern.fullmatch(norm):
-                    known[norm] = replace(
-                        wire,
-                        norm=norm,
-                        writers=_found(paths, prefix, wire.writers, match),
-                        readers=_found(paths, prefix, wire.readers, match),
-                    )
-    return known
+            for path in paths:
+                if path in known or not (match := pattern.fullmatch(path)):
+                    continue
+                writers = _found(paths, prefix, wire.writers, match)
+                if path in norms:
+                    known[path] = replace(wire, norm=path, writers=writers, readers=_found(paths, prefix, wire.readers, match))
+                else:
+                    strangers[path] = writers
+    return {norm: _beside(model, wire, strangers) for norm, wire in known.items()}
+
+
+def _beside(model: nn.Module, wire: Wire, strangers: Mapping[str, tuple[str, ...]]) -> Wire:
+    """Return a wire without its writers where one of the strangers, which stand in the places of norms, reads what they write."""
+    for path, writers in strangers.items():
+        if not set(writers).isdisjoint(wire.writers):
+            kind = type(model.get_submodule(path)).__name__
+            return replace(
+                wire, writers=(), why_uncentred=f"{path}, which reads the same, is no LayerNorm but {kind}, and would miss the mean"
+            )
+    return wire
+
+
+def _declared(module: nn.Module) -> Callable[[Any], tuple[Wire, ...]] | None:
+    """Return what is declared of a module's class, or of one that it is derived from without a forward of its own."""
+    for kind in type(module).__mro__:
+        declared = _WIRES.get(kind.__module__, {}).get(kind.__qualname__)
+        if declared is not None:
+            is_changed = "forward" in vars(module) or type(module).forward is not kind.forward  # type: ignore[attr-defined]
+            return None if is_changed else declared
+    return None
+
+
+def _paths(model: nn.Module) -> dict[str, str]:
+    """Return the path of every module and parameter, and to each the first one of the module that it is, or is a parameter of."""
+    first: dict[nn.Module, str] = {}
+    paths: dict[str, str] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        paths[path] = first.setdefault(module, path)
+        for name, _ in module.named_parameters(recurse=False, remove_duplicate=False):
+            paths[f"{path}.{name}".removeprefix(".")] = f"{first[module]}.{name}".removeprefix(".")
+    return paths
 
 
 def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.escape(path).replace(r"\*", r"([^.]*)"))
 
 
-def _found(paths: list[str], prefix: str, declared: tuple[str, ...], match: re.Match[str]) -> tuple[str, ...]:
-    """Return the paths there are of those declared, and of one inside another the inner one."""
+def _found(paths: Mapping[str, str], prefix: str, declared: tuple[str, ...], match: re.Match[str]) -> tuple[str, ...]:
+    """Return the paths there are of those declared, of one inside another the inner one, each as the first one of its part."""
     found: list[str] = []
     for path in declared:
         pattern = _pattern(prefix + path.format(*match.groups()))
         found += [name for name in paths if pattern.fullmatch(name) and name not in found]
-    return tuple(path for path in found if not any(other.startswith(f"{path}.") for other in found))
+    inner = (path for path in found if not any(other.startswith(f"{path}.") for other in found))
+    return tuple(dict.fromkeys(paths[path] for path in inner))

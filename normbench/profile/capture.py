@@ -6,10 +6,8 @@ Norms are told from the rest by a range around the forward of every module (`ran
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from torch import nn
 from torch._C._autograd import DeviceType
 
 from ..errors import NormbenchError, UsageError
+from ..measure.memory import quiet_kineto
 from ..measure.timer import Timer, WallTimer
 from .costs import step_costs
 from .events import Event, EventKind, Kernel
@@ -41,9 +40,6 @@ _NODE = "autograd::engine::evaluate_function: "
 _RUNTIME = re.compile(r"(cuda|cu|hip)[A-Z]\w*")
 """cudaLaunchKernel, cuLaunchKernelEx, hipLaunchKernel: calls of the driver. Operators have a namespace before two colons."""
 
-_QUIET = {"KINETO_LOG_LEVEL": "6"}
-"""Below this level the profiler's library writes two lines to stderr for every step it watches; it reads the level once, at its start."""
-
 
 def profile_step(model: nn.Module, step: Callable[[], Any], *, steps: int = STEPS, trace: Path | None = None) -> Profile:
     """Return where the time of `step` goes, a function that runs the model forward and, in training, the loss and its backward.
@@ -61,7 +57,7 @@ def profile_step(model: nn.Module, step: Callable[[], Any], *, steps: int = STEP
     timer = WallTimer()
     turns: list[Turn] = []
     watched = None
-    with _quiet():
+    with quiet_kineto():
         for number in range(-WARM_UP, steps):
             # Whoever goes second finds caches as the other left them, so they take it in turns to go first.
             if number % 2:
@@ -134,18 +130,6 @@ def _name_and_kind(name: str, paths: Mapping[str, str]) -> tuple[str, EventKind]
     if name.startswith(_NODE):
         return name.removeprefix(_NODE), EventKind.NODE
     return name, EventKind.RUNTIME if _RUNTIME.fullmatch(name) else EventKind.OPERATOR
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the profiler's own lines off stderr, unless the user set a level."""
-    ours = {name: value for name, value in _QUIET.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            del os.environ[name]
 
 
 def _write_trace(profiler: torch.profiler.profile, path: Path) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib.style
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from ..drawing.canvas import INK, PAPER, png
+from ..drawing.canvas import BLUE, INK, ORANGE, blank, in_house_style, png
 from ..units import percent
 from .parts import Part, by_kind, by_operator
 from .summary import Profile
@@ -19,25 +16,24 @@ __all__ = ["share_picture"]
 BARS = 10
 """Operators shown; those after them take a few per cent together."""
 
-_FORWARD, _BACKWARD = "#0072B2", "#E69F00"
+_FORWARD, _BACKWARD = BLUE, ORANGE
 
 
+@in_house_style
 def share_picture(profile: Profile, title: str) -> bytes:
     """Return a PNG of the shares of a step that kinds of modules take, and of those that operators take, in % of the profile's basis."""
-    with matplotlib.style.context("default"):
-        figure = Figure(figsize=(8.0, 6.4), dpi=150, layout="constrained", facecolor=PAPER)
-        FigureCanvasAgg(figure)
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[7, BARS]).tolist()
-        _bars(above, by_kind(profile), profile)
-        above.set_title("by kind of module", loc="left", fontsize=9, color=INK)
-        _bars(below, by_operator(profile)[:BARS], profile)
-        below.set_title(f"by operator, the {BARS} longest, itself only", loc="left", fontsize=9, color=INK)
-        of = "the host's time" if profile.device_s is None else "the kernels' time"
-        below.set_xlabel(f"share of {of}, %")
-        figure.suptitle(title, fontsize=10, color=INK)
-        if profile.trains:
-            above.legend(loc="lower right", fontsize=8, frameon=False)
-        return png(figure)
+    figure = blank(6.4)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[7, BARS]).tolist()
+    _bars(above, by_kind(profile), profile)
+    above.set_title("by kind of module", loc="left", fontsize=9, color=INK)
+    _bars(below, by_operator(profile)[:BARS], profile)
+    below.set_title(f"by operator, the {BARS} longest, itself only", loc="left", fontsize=9, color=INK)
+    of = "the host's time" if profile.device_s is None else "the kernels' time"
+    below.set_xlabel(f"share of {of}, %")
+    figure.suptitle(title, fontsize=10, color=INK)
+    if profile.trains:
+        above.legend(loc="lower right", fontsize=8, frameon=False)
+    return png(figure)
 
 
 def _bars(axes: Axes, parts: Sequence[Part], profile: Profile) -> None:

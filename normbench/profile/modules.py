@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ..case import Case, DType, Pass
+from ..case import Case, Pass
 from .kinds import kinds_of
 from .summary import Module
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..models.norms import FoundNorm
 
 __all__ = ["describe_modules"]
-
-_DTYPES = {getattr(torch, dtype.value): dtype for dtype in DType}
 
 
 def describe_modules(model: nn.Module, step: Callable[[], Any]) -> dict[str, Module]:
@@ -33,13 +31,15 @@ def describe_modules(model: nn.Module, step: Callable[[], Any]) -> dict[str, Mod
 
 def _norm_cases(model: nn.Module, step: Callable[[], Any], norms: Mapping[str, FoundNorm]) -> dict[str, list[Case]]:
     """Return a forward case for each call of each norm in one step; none for a call whose dtype is none that a case has."""
+    from ..models.norms import case_of_call
+
     cases: dict[str, list[Case]] = {path: [] for path in norms}
 
     def seen(path: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
         def note(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
             x = next(value for value in (*arguments, *options.values()) if isinstance(value, torch.Tensor))
-            if x.dtype in _DTYPES:
-                cases[path].append(_case(norms[path], x))
+            if (case := case_of_call(norms[path], x, Pass.FORWARD)) is not None:
+                cases[path].append(case)
 
         return note
 
@@ -51,20 +51,3 @@ def _norm_cases(model: nn.Module, step: Callable[[], Any], norms: Mapping[str, F
         for handle in handles:
             handle.remove()
     return cases
-
-
-def _case(found: FoundNorm, x: torch.Tensor) -> Case:
-    dims = len(found.normalized_shape)
-    weight = None if found.weight_name is None else getattr(found.module, found.weight_name)
-    return Case.make(
-        found.norm,
-        Pass.FORWARD,
-        (*x.shape[: x.ndim - dims], x.shape[x.ndim - dims :].numel()),
-        _DTYPES[x.dtype],
-        weight=weight is not None,
-        weight_dtype=None if weight is None else _DTYPES.get(weight.dtype),
-        bias=found.has_bias,
-        # No eps means, as in torch.nn.RMSNorm, that of the dtype it computes in.
-        eps=torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32).eps if found.eps is None else found.eps,
-        convention=found.convention,
-    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from ..case import Pass
+from ..layers import like_layers
 from ..traffic import bytes_moved
 from .costs import BETWEEN, Cost, Phase
 from .kinds import ModuleKind
@@ -120,11 +121,6 @@ def launches(profile: Profile) -> tuple[float, float, float]:
         sum(cost.outermost for cost in operators),
         sum(cost.kernels for cost in profile.costs),
     )
-
-
-def like_layers(path: str) -> str:
-    """Return a path with its numbers left open, so that like layers have one name."""
-    return ".".join("*" if part.isdecimal() else part for part in path.split("."))
 
 
 def _prefixes(name: str) -> Iterator[str]:

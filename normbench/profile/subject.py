@@ -9,13 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..case import DType, Pass, member
+from ..case import DType, Pass
 from ..errors import UsageError
 from ..model_case import MODEL_PASSES, ModelCase
 from ..models.networks import PRESETS, network
 from ..models.sources import Subject as Loaded
 from ..models.sources import load_subject
 from ..models.swap import swap_norms
+from ..problem import dtype_name, torch_dtype
+from ..shape import shape_text
+from ..words import member
 
 __all__ = ["Subject", "Wish", "make_subjects"]
 
@@ -123,12 +126,11 @@ def _named(wish: Wish) -> _Network:
         name, preset = wish.case, PRESETS[0]
     found = network(name)
     dtype = member(DType, wish.dtype or DType.FLOAT32, "dtype")
-    torch_dtype: torch.dtype = getattr(torch, dtype.value)
-    model = found.build(preset, dtype=torch_dtype, device=wish.device, seed=wish.seed)
-    batch = found.batch(preset, seed=wish.seed, device=wish.device, dtype=torch_dtype)
+    model = found.build(preset, dtype=torch_dtype(dtype), device=wish.device, seed=wish.seed)
+    batch = found.batch(preset, seed=wish.seed, device=wish.device, dtype=torch_dtype(dtype))
     return _Network(
         label=f"{name}-{preset}",
-        size="x".join(map(str, found.size(preset))),
+        size=shape_text(found.size(preset)),
         dtype=dtype.value,
         model=model,
         forward=lambda: found.outputs(model, batch),
@@ -149,8 +151,8 @@ def _from_file(wish: Wish) -> _Network:
     dtype = next((parameter.dtype for parameter in model.parameters()), main.dtype)
     return _Network(
         label=wish.case,
-        size="x".join(map(str, main.shape)),
-        dtype=str(dtype).removeprefix("torch."),
+        size=shape_text(main.shape),
+        dtype=dtype_name(dtype),
         model=model,
         forward=lambda: model(**batch),
         loss=lambda: _loss(model(**batch), loaded),

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from math import log, sqrt
-from statistics import fmean, median, stdev
+from math import log
+from statistics import median
 
 import msgspec
-from scipy.special import stdtrit
 
 from ..case import Case
-from ..stats import LEVEL, Interval, log_interval
+from ..stats import Interval, log_interval, mean_interval
 from .costs import BETWEEN, Cost, Phase
 from .kinds import ModuleKind
 
@@ -119,8 +118,16 @@ def summarise(turns: Sequence[Turn], modules: Mapping[str, Module], basis: Basis
     norms = {path for path, module in modules.items() if module.kind is ModuleKind.NORM}
     called = {cost.module: cost.calls for cost in costs if cost.module in norms and cost.operator == BETWEEN}
     of_s = host_s if device_s is None else device_s
-    share, low, high = _mean_interval([_norm_share(turn.costs, norms, on_device) for turn in kept])
-    norm = NormShare(total_s=of_s, norm_s=share * of_s, share=share, low=low, high=high, calls=round(sum(called.values())), basis=basis)
+    share = mean_interval([_norm_share(turn.costs, norms, on_device) for turn in kept], UNIT)
+    norm = NormShare(
+        total_s=of_s,
+        norm_s=share.estimate * of_s,
+        share=share.estimate,
+        low=None if share.low is None else max(0.0, share.low),
+        high=None if share.high is None else min(1.0, share.high),
+        calls=round(sum(called.values())),
+        basis=basis,
+    )
     return Profile(
         total_s=median(turn.plain_s for turn in turns),
         host_s=host_s,
@@ -168,12 +175,3 @@ def _mean_costs(steps: Sequence[Sequence[Cost]], host_s: float) -> tuple[Cost, .
         )
         for (module, operator, phase, is_loss), found in sums.items()
     )
-
-
-def _mean_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Return the mean and Student's 95 % interval, which is null for a single value."""
-    mean = fmean(values)
-    if len(values) < 2:
-        return mean, None, None
-    half = float(stdtrit(len(values) - 1, 0.5 + LEVEL / 2)) * stdev(values) / sqrt(len(values))
-    return mean, max(0.0, mean - half), min(1.0, mean + half)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..files import explained, write_atomically
+from ..files import write_page
 
 if TYPE_CHECKING:
     from ..stored_run import Run
@@ -24,16 +24,9 @@ def write_report(run: Run, out_dir: Path | str) -> Path:
     from .markdown import render_markdown
     from .pictures import draw_pictures
 
-    out_dir = Path(out_dir)
     results = derive_results(run.records)
     found = attribute(results)
     pictures = draw_pictures(results, found)
     text = render_markdown(run, results, list(pictures), found)
-    with explained(f"cannot write the report to {out_dir}"):
-        out_dir.mkdir(parents=True, exist_ok=True)
-        for picture, content in pictures.items():
-            if picture.file is not None:
-                write_atomically(out_dir / picture.file, content)
-        path = out_dir / "report.md"
-        write_atomically(path, text.encode())
-    return path
+    drawn = {picture.file: content for picture, content in pictures.items() if picture.file is not None}
+    return write_page(Path(out_dir), "report.md", text, drawn)

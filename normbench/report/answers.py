@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import exp, log, sqrt
 from statistics import median
 
 import msgspec
 
 from ..case import Norm, Tier
+from ..markdown import escape
 from ..record import Role
 from ..results import BASELINE, Result
-from ..stats import Interval, Unit
-from ..units import DASH, escape, join_words, number, ratio_text
-from .tables import Scope, ScopeResults, Table, fastest, shape_text
+from ..shape import shape_text
+from ..stats import Interval, independent_ratio
+from ..units import DASH, join_words, number, ratio_text
+from .tables import Scope, ScopeResults, Table, fastest
 
 __all__ = ["Answer", "NormRatio", "norm_answers", "norm_ratio_table", "norm_ratios", "scope_answer"]
 
@@ -98,8 +99,7 @@ class NormRatio(msgspec.Struct, frozen=True, kw_only=True):
 def norm_ratios(results: Iterable[Result]) -> list[NormRatio]:
     """Return time(rms_norm) / time(layer_norm) wherever both were timed under the same conditions.
 
-    They are different cases, measured one after the other. Their intervals are independent, so variances add on the log scale:
-    the half-width of log(ratio) is the root of the sum of the squared half-widths.
+    They are different cases, measured one after the other: their intervals are independent.
     """
     timed = [one for one in results if one.record.role is Role.PROVIDER and one.time and one.record.case.tier is Tier.OP]
     layers: dict[tuple[object, ...], Result] = {}
@@ -111,7 +111,7 @@ def norm_ratios(results: Iterable[Result]) -> list[NormRatio]:
             scope=Scope.of(result.record),
             provider=result.record.provider,
             shape=result.op_case.shape,
-            ratio=_independent_ratio(result.time, layer.time),
+            ratio=independent_ratio(result.time, layer.time),
         )
         for result in timed
         if result.record.case.norm is Norm.RMS_NORM and (layer := layers.get(_counterpart(result))) and result.time and layer.time
@@ -122,15 +122,6 @@ def _counterpart(result: Result) -> tuple[object, ...]:
     """Return what a LayerNorm and an RMSNorm share when one could take the other's place."""
     record, case = result.record, result.op_case
     return case.tier, case.pass_, case.shape, case.dtype, case.weight_dtype, case.residual, record.conditions, record.provider, record.place
-
-
-def _independent_ratio(above: Interval, below: Interval) -> Interval:
-    centre = log(above.estimate / below.estimate)
-    unit = Unit(above.unit.kind, min(above.unit.count, below.unit.count))
-    if above.low is None or above.high is None or below.low is None or below.high is None:
-        return Interval(estimate=exp(centre), low=None, high=None, level=above.level, unit=unit)
-    half = sqrt(log(above.high / above.low) ** 2 + log(below.high / below.low) ** 2) / 2
-    return Interval(estimate=exp(centre), low=exp(centre - half), high=exp(centre + half), level=above.level, unit=unit)
 
 
 def norm_answers(ratios: Iterable[NormRatio]) -> list[str]:

@@ -12,6 +12,7 @@ from ..conditions import Conditions
 from ..rates import metric_ratio
 from ..record import NO_NORM, Role
 from ..results import Result
+from ..shape import shape_text
 from ..stats import Interval
 from ..throughput_case import Mode, ThroughputCase
 from .tables import describe_conditions, fastest, on_machine
@@ -55,7 +56,7 @@ class Company(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> str:
-        return "x".join(map(str, self.size))
+        return shape_text(self.size)
 
     @property
     def norms(self) -> list[Norm]:

@@ -7,15 +7,17 @@ from rich.text import Text
 
 from ..attribution import attribute, norms_of_networks
 from ..results import BASELINE, Result, derive_results
+from ..scaling import scaling_note
+from ..shape import shape_text
 from ..stored_run import Run
 from ..terminal import FittingTable
-from ..units import DASH, TIMES, join_words, number, percent, time_text, time_unit
+from ..units import DASH, TIMES, count, join_words, number, percent, time_text, time_unit
 from .answers import scope_answer
 from .companies import by_company
 from .findings import unmeasured
 from .header import state_line
 from .networks import NetworkSection, network_answers, network_sections
-from .tables import NO_DIFFERENCE, ScopeResults, Table, by_scope, fastest, shape_text
+from .tables import NO_DIFFERENCE, ScopeResults, Table, by_scope, fastest
 from .throughput import throughput_sections
 from .throughput_answers import norm_gains, throughput_answers
 
@@ -27,11 +29,16 @@ def summary_table(run: Run) -> RenderableType:
     results = derive_results(run.records)
     parts: list[RenderableType] = []
     companies = by_company(results)
-    parts += [_rich_table(told.title, told.circumstances, told.rates, words=3) for told in throughput_sections(companies)]
+    for told in throughput_sections(run.info, companies):
+        parts.append(_rich_table(told.title, told.circumstances, told.rates, words=3))
+        if told.scaling is not None:
+            parts.append(_rich_table(told.title, "together, beside one process alone", told.scaling, words=2))
+    if shared := scaling_note(run.records):
+        parts.append(Text(shared))
     parts += [Text(f"{_plain(sentence)}.") for sentence in (*throughput_answers(companies), *norm_gains(companies))]
     beside = norms_of_networks(results)
     found = attribute(results)
-    sections = network_sections(results, found)
+    sections = network_sections(run.info, results, found)
     for section in sections:
         parts += _network_tables(section)
     parts += [Text(f"{_plain(sentence)}.") for sentence in network_answers([one for one in found if one.is_of_norm])]
@@ -39,8 +46,8 @@ def summary_table(run: Run) -> RenderableType:
         if grid.providers:
             parts += [_scope_table(grid), Text(f"{_plain(scope_answer(grid).headline)}.\n")]
     for one in unmeasured(results):
-        count = f"{len(one.reasons)} record{'' if len(one.reasons) == 1 else 's'}"
-        parts.append(Text.assemble((one.status, "bold yellow"), f" {join_words(one.providers)}, {count}: {one.reason}"))
+        records = count(len(one.reasons), "record")
+        parts.append(Text.assemble((one.status, "bold yellow"), f" {join_words(one.providers)}, {records}: {one.reason}"))
     parts.append(Text(_plain(state_line(run)), style="green" if run.is_complete else "bold red"))
     return Group(*parts)
 

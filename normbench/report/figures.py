@@ -10,15 +10,18 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..drawing.canvas import COPY_COLOUR, INK, Page, label_axis, label_outer, panels, size_ticks, style_of
+from ..drawing.canvas import INK, label_axis, label_outer, panels, size_ticks, style_of
+from ..drawing.canvas import grid as draw_grid
 from ..drawing.reach import ARROWS, log_limits, log_ticks, mark_cut
 from ..record import COPY
 from ..results import Result
 from ..units import bytes_text, duration
+from .pages import Page
 from .tables import ScopeResults
 
 __all__ = ["bandwidth_figure", "time_figure"]
 
+_COPY_COLOUR = "#555555"
 _NOTE_CHARACTERS = 60
 """Characters of a note that have room in a line above a panel."""
 
@@ -66,7 +69,7 @@ def _line_figure(
     for axis, grid, drawn in zip(axes, page.grids, lines, strict=True):
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
-        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+        draw_grid(axis)
         for name, points in drawn.items():
             _draw(axis, name, points, page.providers)
         _title(axis, grid, drawn)
@@ -118,9 +121,9 @@ def _draw(axis: Axes, name: str, points: Sequence[_Point], providers: Sequence[s
         highs.append(_mean([point[1] if point[3] is None else point[3] for point in same]))
     if name == _COPY_LABEL:
         if len(sizes) == 1:
-            axis.axhline(values[0], color=COPY_COLOUR, linestyle="--", linewidth=1.3, label=name, zorder=2)
+            axis.axhline(values[0], color=_COPY_COLOUR, linestyle="--", linewidth=1.3, label=name, zorder=2)
         else:
-            axis.plot(sizes, values, color=COPY_COLOUR, linestyle="--", linewidth=1.3, label=name, zorder=2)
+            axis.plot(sizes, values, color=_COPY_COLOUR, linestyle="--", linewidth=1.3, label=name, zorder=2)
         return
     colour, marker = style_of(name, providers)
     axis.fill_between(sizes, lows, highs, color=colour, alpha=0.22, linewidth=0)

@@ -11,9 +11,11 @@ import msgspec
 from ..case import Tier
 from ..conditions import Cache, Pages
 from ..definition import Definition
+from ..markdown import escape
 from ..record import Record, Role, Status
 from ..results import Result
-from ..units import DASH, duration, escape, join_words, number, percent
+from ..stats import is_launch_bound
+from ..units import DASH, duration, join_words, number, percent, some
 from .tables import Table
 
 __all__ = ["Unmeasured", "first_call_table", "oddities", "peak_gbps", "unmeasured"]
@@ -97,7 +99,7 @@ def oddities(results: Iterable[Result], peak: float | None) -> list[str]:
             f"more than {_COPY_CEILING:g} times the bandwidth of a copy of the same size (up to {percent(most)}); check that the call does "
             f"all of its work: {_where(high)}"
         )
-    if launch_bound := [one for one in results if _is_launch_bound(one.record)]:
+    if launch_bound := [one for one in results if is_launch_bound(one.record.measurement)]:
         sentences.append(f"launch-bound: the host took longer to launch it than the device to run it: {_where(launch_bound)}")
     if throttled := [one for one in results if one.record.status is Status.THROTTLED]:
         sentences.append(f"the device throttled meanwhile: {_where(throttled)}")
@@ -115,7 +117,7 @@ def oddities(results: Iterable[Result], peak: float | None) -> list[str]:
         sentences.append(f"measured only once, so without an interval: {_where(single)}")
     if within := [one for one in results if one.time and one.time.low is not None and one.time.unit.kind != "process"]:
         sentences.append(f"measured in one process, so the interval leaves out what differs from process to process: {_where(within)}")
-    if apart := [one for one in results if one.time and one.speedup is None and one.record.role is Role.PROVIDER]:
+    if apart := [one for one in results if one.time and one.speedup is None]:
         reasons = join_words(sorted({one.speedup_missing or DASH for one in apart}))
         sentences.append(f"no speed-up ({reasons}): {_where(apart)}")
     return sentences
@@ -157,13 +159,5 @@ def _new_pages_share(record: Record) -> float:
     return max((block.page_faults_per_call or 0.0) for block in record.measurement.blocks) / pages
 
 
-def _is_launch_bound(record: Record) -> bool:
-    blocks = record.measurement.blocks if record.measurement else ()
-    host = [sample for block in blocks for turns in block.host_s or () for sample in turns]
-    device = [sample for block in blocks for turns in block.samples_s for sample in turns]
-    return bool(host) and median(host) > median(device)
-
-
 def _where(results: Sequence[Result], most: int = 4) -> str:
-    keys = [f"`{result.record.key}`" for result in results]
-    return join_words(keys) if len(keys) <= most else f"{', '.join(keys[:most])} and {len(keys) - most} more"
+    return some([f"`{result.record.key}`" for result in results], most)

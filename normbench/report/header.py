@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..markdown import escape
 from ..results import Result
 from ..stored_run import Machine, Run
-from ..units import DASH, bytes_text, escape, join_words
+from ..units import DASH, bytes_text, join_words
 from .tables import describe_conditions
 
 __all__ = ["facts", "state_line"]

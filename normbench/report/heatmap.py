@@ -11,10 +11,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ..drawing.canvas import INK, Page, label_outer, panels
-from ..results import BASELINE, NOT_SIDE_BY_SIDE, Result
+from ..drawing.canvas import INK, label_outer, panels
+from ..results import ANOTHER_FORMULA, BASELINE, NOT_SIDE_BY_SIDE, Result
+from ..shape import shape_text
 from ..units import DASH, TIMES, number
-from .tables import NO_DIFFERENCE, ScopeResults, shape_text
+from .pages import Page
+from .tables import NO_DIFFERENCE, ScopeResults
 
 __all__ = ["speedup_figure"]
 
@@ -73,9 +75,16 @@ def _cell(axis: Axes, row: int, column: int, result: Result | None, reach: float
         axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=_readable_on(colour))
         return
     word = DASH if result is None else _why(result)
-    axis.add_patch(Rectangle(corner, 1, 1, facecolor="#f4f4f4", edgecolor="#bbbbbb", hatch="////", linewidth=0))
+    axis.add_patch(Rectangle(corner, 1, 1, facecolor=_UNMEASURED, edgecolor="#bbbbbb", hatch="////", linewidth=0))
     axis.text(
-        column, row, word, ha="center", va="center", fontsize=7.5, color=INK, bbox={"facecolor": "#f4f4f4", "edgecolor": "none", "pad": 1.5}
+        column,
+        row,
+        word,
+        ha="center",
+        va="center",
+        fontsize=7.5,
+        color=INK,
+        bbox={"facecolor": _UNMEASURED, "edgecolor": "none", "pad": 1.5},
     )
 
 
@@ -83,7 +92,7 @@ def _why(result: Result) -> str:
     """Return what a cell without a speed-up says, short enough for it."""
     if result.time is None:
         return "no time" if result.problem else result.record.status.value
-    return NOT_SIDE_BY_SIDE if result.speedup_missing == NOT_SIDE_BY_SIDE else f"no {BASELINE}"
+    return result.speedup_missing if result.speedup_missing in (NOT_SIDE_BY_SIDE, ANOTHER_FORMULA) else f"no {BASELINE}"
 
 
 def _readable_on(colour: tuple[float, float, float]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from ..attribution import Attribution
 from ..case import Case, Convention, DType
 from ..record import NORM_CALLS, Record
+from ..stats import is_launch_bound
 from ..tiers import parse_case
 from ..units import bytes_text, duration, percent
 
@@ -23,7 +22,7 @@ def hints(found: Attribution) -> list[str]:
         return []
     more = residual.value > 0
     told = [f"{duration(abs(per_call_s))} per norm call {'more' if more else 'less'} is saved than alone"]
-    if launch_bound := [one for one in (found.before, found.after) if _is_launch_bound(one)]:
+    if launch_bound := [one for one in (found.before, found.after) if is_launch_bound(one.measurement)]:
         names = " and ".join(f"`{one.case.arm(one.provider)}`" for one in launch_bound)
         told.append(f"launch-bound: the device waits for the host with {names}, so that a shorter kernel leaves a longer gap")
     if (kept := _change_of_saved_bytes(found)) is not None:
@@ -36,13 +35,6 @@ def hints(found: Attribution) -> list[str]:
     if "compile" in (found.before.provider, found.after.provider):
         told.append("each norm is compiled by itself: nothing is fused across its boundary, and every call checks its guards")
     return told
-
-
-def _is_launch_bound(record: Record) -> bool:
-    blocks = record.measurement.blocks if record.measurement else ()
-    host = [sample for block in blocks for turns in block.host_s or () for sample in turns]
-    device = [sample for block in blocks for turns in block.samples_s for sample in turns]
-    return bool(host) and median(host) > median(device)
 
 
 def _change_of_saved_bytes(found: Attribution) -> str | None:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..units import DASH, TIME_UNITS, escape, interval_text, time_text, time_unit
-from .tables import Scope, ScopeResults, Table, shape_text
+from ..markdown import escape
+from ..shape import shape_text
+from ..units import DASH, TIME_UNITS, interval_text, time_text, time_unit
+from .tables import Scope, ScopeResults, Table
 
 __all__ = ["machine_tables"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +10,9 @@ import jinja2
 import msgspec
 
 from ..attribution import Attribution, norms_of_networks
+from ..markdown import escape, laid_out
 from ..results import Result
 from ..stored_run import Run
-from ..units import escape
 from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
 from .commands import run_command, scope_command
 from .companies import by_company
@@ -53,7 +52,7 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
     grids = [grid for grid in by_scope(asked) if grid.providers]
     alone = [grid for grid in by_scope(one for one in results if one.record.case_id in beside) if grid.providers]
     companies = by_company(results)
-    throughput = throughput_sections(companies)
+    throughput = throughput_sections(run.info, companies)
     ratios = norm_ratios(asked)
     peaks = {"": peak_gbps(run.info.machine)} | {name: peak_gbps(one.machine) for name, one in run.info.machines.items()}
     environment = jinja2.Environment(
@@ -64,7 +63,7 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters |= {"table": table_text, "escape": escape, "command": shlex.join}
+    environment.filters |= {"table": table_text, "escape": escape}
     text = environment.get_template("report.md.j2").render(
         run=run,
         state=state_line(run),
@@ -98,7 +97,7 @@ def render_markdown(run: Run, results: Sequence[Result], pictures: Sequence[Pict
         throughput_notes=throughput_notes(throughput),
         norm_changes=network_answers([one for one in found if one.is_of_norm]),
         provider_changes=network_answers([one for one in found if not one.is_of_norm]),
-        networks=network_sections(results, found),
+        networks=network_sections(run.info, results, found),
         command=run_command(run.info),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
@@ -125,5 +124,4 @@ def _norm_tables(ratios: Sequence[NormRatio]) -> list[tuple[Scope, Table]]:
 
 def table_text(table: Table) -> str:
     """Return a table in Markdown, the first column to the left and figures to the right."""
-    lines = [table.header, ["---", *["--:"] * (len(table.header) - 1)], *table.rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(laid_out(table.header, table.rows))

@@ -10,10 +10,13 @@ import msgspec
 from ..attribution import Attribution
 from ..case import Norm, Pass
 from ..estimate import Estimate
+from ..markdown import escape
 from ..model_case import ModelCase
 from ..record import NO_NORM, Record, Role
 from ..results import BASELINE, Result
-from ..units import DASH, TIMES, bytes_text, duration, escape, join_words, number, plus_minus
+from ..stored_run import RunInfo
+from ..units import DASH, TIMES, bytes_text, duration, join_words, number, plus_minus
+from .commands import network_command
 from .hints import hints
 from .tables import NO_DIFFERENCE, Table, describe_conditions, on_machine
 
@@ -29,7 +32,7 @@ class NetworkSection(msgspec.Struct, frozen=True, kw_only=True):
     savings: Table | None
     hints: list[str]
     memory: Table | None
-    command: list[str]
+    command: str
 
 
 def saving_text(estimate: Estimate | None) -> str:
@@ -104,14 +107,14 @@ def _label(found: Attribution) -> str:
     return found.case.label
 
 
-def network_sections(results: Sequence[Result], found: Sequence[Attribution]) -> list[NetworkSection]:
+def network_sections(info: RunInfo, results: Sequence[Result], found: Sequence[Attribution]) -> list[NetworkSection]:
     """Return a section for each network, size, dtype and set of conditions, in the order in which they were met."""
     grouped: dict[tuple[object, ...], list[Result]] = {}
     for one in results:
         if isinstance(one.record.case, ModelCase):
             grouped.setdefault(_address(one.record), []).append(one)
     return [
-        _section(members, sorted((one for one in found if _address(one.before) == address), key=_order))
+        _section(info, members, sorted((one for one in found if _address(one.before) == address), key=_order))
         for address, members in grouped.items()
     ]
 
@@ -122,7 +125,7 @@ def _address(record: Record) -> tuple[object, ...]:
     return record.machine, case.label, case.size, case.dtype, record.conditions
 
 
-def _section(results: Sequence[Result], found: Sequence[Attribution]) -> NetworkSection:
+def _section(info: RunInfo, results: Sequence[Result], found: Sequence[Attribution]) -> NetworkSection:
     record = results[0].record
     case = record.case
     assert isinstance(case, ModelCase), record.key
@@ -134,7 +137,7 @@ def _section(results: Sequence[Result], found: Sequence[Attribution]) -> Network
         savings=_savings(found) if found else None,
         hints=[f"{one.case.pass_.value}, {change_text(one)}: {'; '.join(told)}" for one in found if (told := hints(one))],
         memory=_grid(results, providers, _memory_cell) if any(one.record.memory for one in results) else None,
-        command=_command(case, record, providers),
+        command=network_command(info, results),
     )
 
 
@@ -178,11 +181,3 @@ def _saving_row(one: Attribution) -> list[str]:
     alone = DASH if one.speedup is None else f"{number(one.speedup.value)}{TIMES}"
     figures = [saving_text(figure) for figure in (one.predicted, one.bound, one.observed, one.residual)]
     return [one.case.pass_.value, change_text(one), DASH if one.calls is None else str(one.calls), share, alone, *figures]
-
-
-def _command(case: ModelCase, record: Record, providers: Sequence[str]) -> list[str]:
-    conditions = record.conditions
-    norms = ",".join(norm.value for norm in Norm)
-    words = ["normbench", "run", "--tier", "model", "--network", case.network, "--preset", case.preset, "--dtype", case.dtype.value]
-    words += ["--norm", norms, "--provider", ",".join(providers), "--device", conditions.device, "--threads", str(conditions.threads)]
-    return [*words, "--cache", conditions.cache.value, "--pages", conditions.pages.value]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib.style
-
 from ..attribution import Attribution, norms_of_networks
-from ..drawing.canvas import pages, png
+from ..drawing.canvas import in_house_style, png
 from ..results import Result
 from .companies import by_company
 from .figures import bandwidth_figure, time_figure
 from .heatmap import speedup_figure
 from .markdown import Picture
+from .pages import pages
 from .rate_pictures import draw_rates
 from .savings import savings_figure
 from .tables import by_scope
@@ -26,14 +25,14 @@ _KINDS = (
 )
 
 
+@in_house_style
 def draw_pictures(results: Sequence[Result], found: Sequence[Attribution] = ()) -> dict[Picture, bytes]:
     """Return each picture with its PNG, or without a file and with the reason when there is nothing to draw."""
     drawn = draw_rates(by_company(results)) | _savings(found)
     beside = norms_of_networks(results)
     for page in pages([grid for grid in by_scope(one for one in results if one.record.case_id not in beside) if grid.providers]):
         for kind, draw, caption, nothing in _KINDS:
-            with matplotlib.style.context("default"):
-                figure = draw(page)
+            figure = draw(page)
             if figure is None:
                 drawn[Picture(None, f"No figure of {kind} ({page.title}): {nothing}.")] = b""
             else:

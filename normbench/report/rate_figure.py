@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..case import Norm
-from ..drawing.canvas import INK, label_axis, panels, style_of
+from ..drawing.canvas import INK, grid, label_axis, panels, style_of
 from ..drawing.reach import ARROWS, log_limits, log_ticks, mark_cut
 from ..results import Result
 from ..stats import Interval
@@ -39,6 +39,8 @@ def arm_style(norm: Norm | None, provider: str, providers: Sequence[str]) -> Arm
 
 
 _Arm = tuple[Norm | None, str]
+_Cell = tuple[str, str, int]
+"""Mode, network and tokens of a sequence: what a panel is of."""
 
 
 def _rates(company: Company) -> dict[_Arm, tuple[Interval, bool]]:
@@ -53,9 +55,9 @@ def _name(arm: _Arm) -> str:
 
 
 def batch_figure(companies: Sequence[Company]) -> Figure | None:
-    """Return tokens per second against the batch, a panel per mode and network, a line per arm; None when nothing was measured.
+    """Return tokens per second against the batch, a panel per mode, network and length, a line per arm; None when nothing was measured.
 
-    What is given should differ in mode, network and batch only. Bars are 95 % intervals; arms of one batch stand a little apart.
+    What is given should differ in mode, network and size only. Bars are 95 % intervals; arms of one batch stand a little apart.
     """
     drawn = [(company, _rates(company)) for company in companies]
     cells = list(dict.fromkeys(_cell(company) for company, rates in drawn if rates))
@@ -63,7 +65,7 @@ def batch_figure(companies: Sequence[Company]) -> Figure | None:
         return None
     arms = sorted(dict.fromkeys(arm for _, rates in drawn for arm in rates), key=lambda arm: arm[0] is None)
     providers = list(dict.fromkeys(provider for norm, provider in arms if norm is not None))
-    columns = min(_MAX_COLUMNS, len(dict.fromkeys(network for _, network in cells)), len(cells))
+    columns = min(_MAX_COLUMNS, len(dict.fromkeys(network for _, network, _ in cells)), len(cells))
     figure, axes = panels(len(cells), columns, 3.0, 1.3, are_alike=False)
     for axis, cell in zip(axes, cells, strict=True):
         here = [(company.size[0], rates) for company, rates in drawn if _cell(company) == cell]
@@ -83,8 +85,8 @@ def batch_figure(companies: Sequence[Company]) -> Figure | None:
     return figure
 
 
-def _cell(company: Company) -> tuple[str, str]:
-    return company.setting.mode.value, company.network
+def _cell(company: Company) -> _Cell:
+    return company.setting.mode.value, company.network, company.size[1]
 
 
 def _circumstances(setting: Setting) -> str:
@@ -115,9 +117,9 @@ def _sides(rate: Interval) -> tuple[float, float]:
     return rate.estimate - rate.low, rate.high - rate.estimate
 
 
-def _label(axis: Axes, cell: tuple[str, str], batches: Sequence[int], rates: Sequence[Interval]) -> None:
-    mode, network = cell
-    axis.set_title(f"{network}, {mode}", fontsize=10, color=INK)
+def _label(axis: Axes, cell: _Cell, batches: Sequence[int], rates: Sequence[Interval]) -> None:
+    mode, network, tokens = cell
+    axis.set_title(f"{network}, {mode}, {tokens} tokens", fontsize=10, color=INK)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xlim(min(batches) / 1.4, max(batches) * 1.4)
@@ -126,7 +128,7 @@ def _label(axis: Axes, cell: tuple[str, str], batches: Sequence[int], rates: Seq
     label_axis(axis.xaxis, sorted(set(batches)), [str(batch) for batch in sorted(set(batches))])
     ticks = log_ticks(low, high)
     label_axis(axis.yaxis, ticks, [number(tick) for tick in ticks])
-    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    grid(axis)
     axis.tick_params(labelsize=8)
     axis.set_xlabel("batch", fontsize=9)
     axis.set_ylabel("tokens/s", fontsize=9)
@@ -162,7 +164,7 @@ def _bars(axis: Axes, rates: dict[_Arm, tuple[Interval, bool]], arms: Sequence[_
     # Room for the figures beside the bars.
     axis.set_xlim(0, most * (1 + 0.1 * sqrt(5)))
     axis.tick_params(labelsize=8)
-    axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
+    grid(axis, "x")
     axis.set_axisbelow(True)
     for row, arm in enumerate(arms):
         if arm not in rates:

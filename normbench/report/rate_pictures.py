@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-import matplotlib.style
 import msgspec
 from matplotlib.figure import Figure
 
-from ..drawing.canvas import png
+from ..drawing.canvas import in_house_style, png
 from ..throughput_case import Mode
 from .companies import Company, Setting, by_setting
 from .markdown import Picture
@@ -18,10 +18,11 @@ from .sustained_figure import sustained_figure
 __all__ = ["draw_rates"]
 
 
+@in_house_style
 def draw_rates(companies: Sequence[Company]) -> dict[Picture, bytes]:
     """Return each picture with its PNG, or without a file and with the reason when there is nothing to draw.
 
-    What has several batches of a network is drawn against the batch, the rest as bars. A sustained run has a figure where it was
+    What has several batches of a network and length is drawn against the batch, the rest as bars. A sustained run has a figure where it was
     looked at twice or more: of each mode that of the largest batch of each network.
     """
     drawn: dict[Picture, bytes] = {}
@@ -29,12 +30,11 @@ def draw_rates(companies: Sequence[Company]) -> dict[Picture, bytes]:
     for setting, members in by_setting(companies).items():
         # Modes stand side by side in a figure if they differ in nothing else; options of training leave serving alone.
         page = msgspec.structs.replace(setting, mode=Mode.PREFILL if setting.mode is Mode.DECODE else setting.mode)
-        batches = {network: {one.size for one in members if one.network == network} for network in {one.network for one in members}}
-        kind = "batch" if max(map(len, batches.values())) > 1 else "bars"
+        lines = Counter((one.network, one.size[1]) for one in members)
+        kind = "batch" if max(lines.values()) > 1 else "bars"
         pages.setdefault((kind, page), []).extend(members)
     for (kind, page), members in pages.items():
-        with matplotlib.style.context("default"):
-            figure = batch_figure(members) if kind == "batch" else bar_figure(members)
+        figure = batch_figure(members) if kind == "batch" else bar_figure(members)
         words = "-".join(dict.fromkeys(one.setting.mode.value for one in members))
         what = "Tokens per second against the batch" if kind == "batch" else "Tokens per second"
         _add(
@@ -47,8 +47,7 @@ def draw_rates(companies: Sequence[Company]) -> dict[Picture, bytes]:
             "nothing was measured",
         )
     for setting, members in by_setting(companies).items():
-        with matplotlib.style.context("default"):
-            figure = sustained_figure(_largest(members))
+        figure = sustained_figure(_largest(members))
         if figure is not None:
             caption = "Each arm by itself over time, at the largest batch"
             _add(drawn, figure, f"sustained-{setting.mode.value}", caption, setting.mode.value, setting, "")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..attribution import Attribution
 from ..case import Pass
-from ..drawing.canvas import INK, label_outer, panels, style_of
+from ..drawing.canvas import INK, grid, label_outer, panels, style_of
 from ..drawing.reach import ARROWS, limits, mark_cut
 from ..estimate import Estimate
 from .tables import describe_conditions
@@ -38,28 +37,27 @@ def savings_figure(found: Sequence[Attribution]) -> Figure | None:
     rows = list(dict.fromkeys(_what(one) for one in known))
     passes = sorted({one.case.pass_ for one in known}, key=list(Pass).index)
     networks = list(dict.fromkeys(one.case.network for one in known))
-    with matplotlib.style.context("default"):
-        figure, axes = panels(len(rows) * len(passes), len(passes), _ROW_INCH * len(networks) + _HEAD_INCH, 1.0)
-        values = [100 * figure_.value for one in known for figure_ in (one.predicted, one.observed, one.bound) if figure_ is not None]
-        ends = (end for one in known for figure_ in (one.predicted, one.observed) for end in _ends(figure_))
-        providers = list(dict.fromkeys(one.after.provider for one in known))
-        axes[0].set_xlim(*limits([0.0, *values], ends, least=_LEAST_PERCENT))
-        axes[0].set_ylim(len(networks) - 0.5, -0.5)
-        cut = 0
-        for place, axis in enumerate(axes):
-            what, pass_ = rows[place // len(passes)], passes[place % len(passes)]
-            here = [one for one in known if _what(one) == what and one.case.pass_ is pass_]
-            cut += _panel(axis, here, networks, providers)
-            axis.set_title(f"{what}, {pass_.value}", fontsize=9, color=INK)
-        for axis in axes:
-            axis.set_xlabel("saved of a pass, %" + (f" ({ARROWS})" if cut else ""), fontsize=9)
-        label_outer(axes, len(passes))
-        first = known[0]
-        figure.suptitle(f"Predicted and observed savings, model tier, {first.case.preset}, {_circumstances(first)}", fontsize=10)
-        # The mark of what was observed is the provider's, and each panel has those of its own.
-        marks = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-        names = sorted(marks, key=[_BOUND, _PREDICTED, *map(_observed, providers)].index)
-        figure.legend([marks[name] for name in names], names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure, axes = panels(len(rows) * len(passes), len(passes), _ROW_INCH * len(networks) + _HEAD_INCH, 1.0)
+    values = [100 * figure_.value for one in known for figure_ in (one.predicted, one.observed, one.bound) if figure_ is not None]
+    ends = (end for one in known for figure_ in (one.predicted, one.observed) for end in _ends(figure_))
+    providers = list(dict.fromkeys(one.after.provider for one in known))
+    axes[0].set_xlim(*limits([0.0, *values], ends, least=_LEAST_PERCENT))
+    axes[0].set_ylim(len(networks) - 0.5, -0.5)
+    cut = 0
+    for place, axis in enumerate(axes):
+        what, pass_ = rows[place // len(passes)], passes[place % len(passes)]
+        here = [one for one in known if _what(one) == what and one.case.pass_ is pass_]
+        cut += _panel(axis, here, networks, providers)
+        axis.set_title(f"{what}, {pass_.value}", fontsize=9, color=INK)
+    for axis in axes:
+        axis.set_xlabel("saved of a pass, %" + (f" ({ARROWS})" if cut else ""), fontsize=9)
+    label_outer(axes, len(passes))
+    first = known[0]
+    figure.suptitle(f"Predicted and observed savings, model tier, {first.case.preset}, {_circumstances(first)}", fontsize=10)
+    # The mark of what was observed is the provider's, and each panel has those of its own.
+    marks = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    names = sorted(marks, key=[_BOUND, _PREDICTED, *map(_observed, providers)].index)
+    figure.legend([marks[name] for name in names], names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
@@ -86,7 +84,7 @@ def _ends(estimate: Estimate | None) -> tuple[float, ...]:
 
 def _panel(axis: Axes, found: Sequence[Attribution], networks: Sequence[str], providers: Sequence[str]) -> int:
     """Draw a panel, and return how many ends of intervals leave it."""
-    axis.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
+    grid(axis, "x")
     axis.axvline(0, color=_GREY, linewidth=0.8)
     axis.set_yticks(range(len(networks)), networks, fontsize=8)
     axis.tick_params(labelsize=8)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..case import Norm
-from ..drawing.canvas import INK, panels
+from ..drawing.canvas import INK, grid, panels
 from ..measurement import Sustained
 from ..rates import rate_series
 from ..results import Result
@@ -104,7 +104,7 @@ def _label(axis: Axes, title: str, *, is_first: bool, is_last: bool) -> None:
     # From 0: a rate that falls by a percent must look like that. Clocks and temperatures have no such zero.
     if title in ("tokens/s", "power, W"):
         axis.set_ylim(0, 1.08 * max((value for line in axis.lines for value in np.asarray(line.get_ydata(), float)), default=1.0))
-    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    grid(axis)
     axis.tick_params(labelsize=8, labelbottom=is_last)
     axis.ticklabel_format(axis="y", useOffset=False, style="plain")
     if is_first:

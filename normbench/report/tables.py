@@ -12,10 +12,12 @@ import msgspec
 from ..case import DType, Norm, Pass, Tier
 from ..catalogue import BUILT_IN
 from ..conditions import Cache, Conditions, Pages
+from ..markdown import escape
 from ..record import COPY, Record, Role
 from ..results import BASELINE, Result, is_another_function
-from ..stats import Interval, ratio_interval
-from ..units import DASH, TIME_UNITS, bytes_text, escape, interval_text, number, percent, ratio_text, time_text, time_unit
+from ..shape import shape_text
+from ..stats import Interval, ratio_or_none
+from ..units import DASH, TIME_UNITS, bytes_text, count, interval_text, number, percent, ratio_text, time_text, time_unit
 
 __all__ = [
     "NO_DIFFERENCE",
@@ -30,7 +32,6 @@ __all__ = [
     "fastest",
     "memory_table",
     "on_machine",
-    "shape_text",
     "time_table",
     "told_ratio",
 ]
@@ -112,7 +113,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def describe_conditions(conditions: Conditions) -> str:
-    threads = f"{conditions.threads} thread" + ("" if conditions.threads == 1 else "s")
+    threads = count(conditions.threads, "thread")
     if conditions.parallel is not None:
         threads = f"{conditions.processes} processes ({conditions.parallel.value}) of {threads}"
     return f"{conditions.device}, {threads}, {conditions.cache.value} cache, {conditions.pages.value} pages"
@@ -159,18 +160,9 @@ def fastest(row: Iterable[Result]) -> list[str]:
 
 
 def _tied(one: Result, best: Result) -> bool:
-    if one.record.measurement is None or best.record.measurement is None:
-        return False
-    try:
-        ratio = ratio_interval(one.record.measurement, best.record.measurement)
-    except ValueError:
-        return False
-    return ratio.low is not None and not ratio.excludes(1.0)
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Return e.g. `4x128x512`, as in a case's id."""
-    return "x".join(map(str, shape))
+    ratio = ratio_or_none(one.record.samples, best.record.samples)
+    # Without an interval no difference is told: a single measurement makes no winner.
+    return ratio is None or not ratio.excludes(1.0)
 
 
 def _table(grid: ScopeResults, cell: Callable[[Result], str], extra: dict[str, Callable[[tuple[int, ...]], str]] | None = None) -> Table:
@@ -226,15 +218,20 @@ def told_ratio(ratio: Interval) -> str:
 
 
 def bandwidth_table(grid: ScopeResults, peak_gbps: float | None) -> Table | None:
-    """Return GB/s and percent of the copy's bandwidth; None when nothing has a bandwidth. Above the device's peak is an error."""
+    """Return GB/s and percent of the copy's bandwidth; None when nothing has a bandwidth.
+
+    With a cold cache more than the device's peak is an error; with a warm one the data may never leave it, and no memory's peak applies.
+    """
     if not any(one.gbps for one in grid.cells.values()):
         return None
+
+    limit = peak_gbps if grid.scope.conditions.cache is Cache.COLD else None
 
     def cell(result: Result) -> str:
         if result.gbps is None:
             return ("empty" if result.record.case.is_empty else DASH) if result.time else _word(result)
-        if peak_gbps is not None and result.gbps > peak_gbps:
-            return f"**error**: {number(result.gbps)} is above the peak of {number(peak_gbps)}"
+        if limit is not None and result.gbps > limit:
+            return f"**error**: {number(result.gbps)} is above the peak of {number(limit)}"
         return number(result.gbps) + (f" ({percent(result.copy_share)})" if result.copy_share is not None else "")
 
     def copied(shape: tuple[int, ...]) -> str:

@@ -9,13 +9,16 @@ from statistics import median
 import msgspec
 
 from ..case import Norm
-from ..distributed.table import scaling_note, scaling_of
+from ..markdown import escape
 from ..rates import QUANTILES, SustainedRates, latencies, per_gib, sustained_rates
 from ..record import Role
 from ..results import BASELINE, Result
+from ..scaling import scaling_note, scaling_of
 from ..stats import Interval
+from ..stored_run import RunInfo
 from ..throughput_case import Mode
-from ..units import DASH, bytes_text, duration, escape, interval_text, join_words, number, percent, rate_text
+from ..units import DASH, bytes_text, duration, interval_text, join_words, number, percent, rate_text, some
+from .commands import throughput_command
 from .companies import Company, Setting, by_setting
 from .tables import Table, told_ratio
 
@@ -53,19 +56,19 @@ class ThroughputSection(msgspec.Struct, frozen=True, kw_only=True):
     sustained: Table | None
     scaling: Table | None
     notes: list[str]
-    command: list[str]
+    command: str
 
 
-def throughput_sections(companies: Sequence[Company]) -> list[ThroughputSection]:
+def throughput_sections(info: RunInfo, companies: Sequence[Company]) -> list[ThroughputSection]:
     """Return a section for each network, mode, dtype, set of options and of conditions."""
     return [
-        _section(setting, [one for one in members if one.network == network])
+        _section(info, setting, [one for one in members if one.network == network])
         for setting, members in by_setting(companies).items()
         for network in dict.fromkeys(one.network for one in members)
     ]
 
 
-def _section(setting: Setting, companies: Sequence[Company]) -> ThroughputSection:
+def _section(info: RunInfo, setting: Setting, companies: Sequence[Company]) -> ThroughputSection:
     results = [one for company in companies for _, _, one in company.ordered]
     return ThroughputSection(
         title=f"{companies[0].network}-{setting.preset}, {setting.title}",
@@ -78,7 +81,7 @@ def _section(setting: Setting, companies: Sequence[Company]) -> ThroughputSectio
         sustained=_sustained(companies) if any(one.record.sustained for one in results) else None,
         scaling=_scaling(companies),
         notes=_notes(results),
-        command=_command(setting, companies),
+        command=throughput_command(info, companies),
     )
 
 
@@ -253,34 +256,4 @@ def _reasons(results: Sequence[Result], reason: Callable[[Result], str | None]) 
 
 def _which(what: str, found: tuple[str, list[str]], most: int = 6) -> str:
     reason, names = found
-    shown = join_words(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
-    return f"{what}: {shown}: {escape(reason)}"
-
-
-def _command(setting: Setting, companies: Sequence[Company]) -> list[str]:
-    """Return the command that measures a section again."""
-    results = [one for company in companies for _, _, one in company.ordered]
-    providers = ",".join(dict.fromkeys(provider for company in companies for provider in company.providers))
-    lengths = {company.size[1] for company in companies}
-    words = ["normbench", "run"]
-    if len(lengths) > 1:
-        words += ["--case", ",".join(dict.fromkeys(one.record.case_id for one in results))]
-    else:
-        words += ["--tier", "throughput", "--network", companies[0].network, "--preset", setting.preset, "--mode", setting.mode.value]
-        words += ["--batch", ",".join(str(company.size[0]) for company in companies), "--tokens", str(lengths.pop())]
-        words += ["--norm", ",".join(dict.fromkeys(norm.value for company in companies for norm in company.norms))]
-        words += ["--dtype", setting.dtype.value, *_options(setting)]
-    conditions = setting.conditions
-    words += ["--provider", providers, "--device", conditions.device, "--threads", str(conditions.threads)]
-    if conditions.parallel is not None:
-        words += ["--nproc", str(conditions.processes), "--parallel", conditions.parallel.value]
-    return [*words, "--cache", conditions.cache.value, "--pages", conditions.pages.value]
-
-
-def _options(setting: Setting) -> list[str]:
-    """Return the words behind the options of a case's id."""
-    words: list[str] = []
-    for option in setting.options:
-        name, dash, value = option.partition("-")
-        words += [{"accumulate": "--accumulation"}.get(name, f"--{name}"), *([value] if dash else [])]
-    return words
+    return f"{what}: {some(names, most)}: {escape(reason)}"

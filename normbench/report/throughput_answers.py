@@ -56,10 +56,10 @@ def _providers(setting: Setting, companies: Sequence[Company], norm: Norm) -> st
     for company in companies:
         names, ahead = company.fastest(norm), company.ahead(norm)
         timed |= {provider for mine, provider, one in company.ordered if mine is norm and one.rate is not None}
-        if len(names) > 1:
-            ties.setdefault(join_words(f"`{name}`" for name in sorted(names)), []).append(company)
-        elif names and ahead is not None and ahead[2].low is None:
+        if names and ahead is not None and ahead[2].low is None:
             single.append(company)
+        elif len(names) > 1:
+            ties.setdefault(join_words(f"`{name}`" for name in sorted(names)), []).append(company)
         elif names and ahead is not None:
             wins.setdefault(ahead[:2], []).append((company, ahead[2]))
     compared = sum(map(len, wins.values())) + sum(map(len, ties.values())) + len(single)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..published import claim
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
-from .spread import spread_of
+from .over_seeds import by, chosen, spread
 from .study import Plan, Scale, Study
 
 __all__ = ["BATCH_CONTRAST"]
@@ -75,12 +75,8 @@ def _noise(batch: int, generator: torch.Generator) -> float:
 
 
 def _says(observations: Sequence[Observation]) -> Findings:
-    kept = next(one for one in observations if one.matches(what="kept"))
-    leaks = [one for one in observations if one.matches(what="leak")]
-    noise = {
-        batch: spread_of([one.value("sd") for one in observations if one.matches(what="noise", batch=batch)])
-        for batch in dict.fromkeys(int(one.setting["batch"]) for one in observations if one.matches(what="noise"))
-    }
+    kept, leaks = chosen(observations, what="kept")[0], chosen(observations, what="leak")
+    noise = {int(batch): spread(members, "sd") for batch, members in by(chosen(observations, what="noise"), "batch").items()}
     printed = claim("batch-statistics-by-kept-sequences").published | claim("per-sequence-statistics").published
     tokens = {name: sum(LENGTHS[: int(name[-1])]) if name.startswith("keep") else LENGTHS[int(name[-1]) - 1] for name in _SETS}
     return Findings(
@@ -89,7 +85,7 @@ def _says(observations: Sequence[Observation]) -> Findings:
         f"tokens. Noise: {DRAWS} draws of a batch of unit variance.",
         sentences=(
             "Changing only the last token moves BatchNorm's first output by "
-            f"{spread_of([one.value('batch_norm') for one in leaks]).text(3)} "
+            f"{spread(leaks, 'batch_norm').text(3)} "
             f"and LayerNorm's by {max(one.value('layer_norm') for one in leaks):g}.",
             "None of the published means and variances is that of this seed; their distance from 1 and 4 is less than "
             "chance would have it.",

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from ..measure.machine import machine_record
+from ..threads import set_threads
 from .catalogue import study
 from .journal import JOURNALS, Header
 from .observation import Observation, Setting, Trial
@@ -26,13 +27,9 @@ def observe_all(found: Study, trials: Sequence[Trial], common: Setting, *, jobs:
     One thread in every case: sums are then taken in the same order whatever the machine's cores, and a seed gives the same bits.
     """
     if not found.is_long or jobs == 1 or len(trials) < 2:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with set_threads(1):
             for trial in trials:
                 yield found.observe(trial, common)
-        finally:
-            torch.set_num_threads(threads)
         return
     # The longest first, so that no core waits for one at the end.
     longest_first = sorted(trials, key=lambda trial: -trial.cost)

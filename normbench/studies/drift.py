@@ -12,7 +12,7 @@ from ..published import claim
 from ..units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
-from .spread import spread_of
+from .over_seeds import spread
 from .study import Plan, Scale, Study
 
 __all__ = ["DRIFT"]
@@ -61,9 +61,9 @@ def _says(observations: Sequence[Observation]) -> Findings:
     for (entries, norm), members in groups.items():
         first = members[0]
         shown = [_short(first.value(f"layer_{layer}")) for layer in _SHOWN]
-        rows.append((ENTRIES[entries], norm, *shown, spread_of([one.value("factor") for one in members]).text()))
+        factor = spread(members, "factor")
+        rows.append((ENTRIES[entries], norm, *shown, factor.text()))
         if norm == "none":
-            factor = spread_of([one.value("factor") for one in members])
             sentences.append(
                 f"Entries of {ENTRIES[entries]}: the token norm changes {factor.text()} times a layer; sqrt(d) times the entries' "
                 f"standard deviation is {entries * _ROOT:.2f}."

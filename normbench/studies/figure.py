@@ -17,18 +17,6 @@ from .findings import Panel, Point
 
 __all__ = ["draw", "make_figure"]
 
-# Okabe and Ito's palette, told apart with every common kind of colour blindness; markers tell apart in grey too.
-_STYLES = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#E69F00", "D"),
-    ("#CC79A7", "v"),
-    ("#56B4E9", "P"),
-    ("#000000", "X"),
-    ("#8C6D1F", "*"),
-)
-_PUBLISHED = "#777777"
 _PANEL_INCH, _HEAD_INCH = 3.1, 0.4
 _CLOSEST = 0.07
 """How far apart what was measured stands, in parts of an axis, for each to have a tick of its own."""
@@ -43,6 +31,7 @@ def draw(title: str, panels: Sequence[Panel]) -> bytes:
     return canvas.png(make_figure(title, panels))
 
 
+@canvas.in_house_style
 def make_figure(title: str, panels: Sequence[Panel]) -> Figure:
     """Return what `draw` makes a PNG of."""
     figure, axes = canvas.panels(len(panels), 2, _PANEL_INCH, _HEAD_INCH, are_alike=False)
@@ -61,9 +50,9 @@ def _panel(axis: Axes, panel: Panel) -> None:
         points = [point for point in one.points if _has_place(point, panel)]
         lost = len(one.points) - len(points)
         label = one.name + (f" ({lost} not shown)" if lost else "")
-        colour, marker = (_PUBLISHED, "x") if one.is_published else _STYLES[number % len(_STYLES)]
+        colour, marker = (canvas.GREY, "x") if one.is_published else canvas.PALETTE[number % len(canvas.PALETTE)]
         # Beyond the palette's colours dashes tell lines apart.
-        style = "" if one.is_published else "-" if number < len(_STYLES) else "--"
+        style = "" if one.is_published else "-" if number < len(canvas.PALETTE) else "--"
         _line(axis, points, label, colour, marker, style)
     canvas.label_panel(axis, panel.title, panel.x, panel.y)
     if panel.log_x:

@@ -10,7 +10,7 @@ import torch
 from ..models.blocks import FeedForward, Scheme, Stack
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
-from .spread import spread_of
+from .over_seeds import by, chosen, spread
 from .study import Plan, Scale, Study
 
 __all__ = ["NORM_GROWTH"]
@@ -54,16 +54,12 @@ def _size(x: torch.Tensor) -> float:
 
 
 def _says(observations: Sequence[Observation]) -> Findings:
-    stacks = [one for one in observations if one.matches(what="stack")]
-    groups = {
-        scheme: [one for one in stacks if one.matches(scheme=scheme)]
-        for scheme in dict.fromkeys(str(one.setting["scheme"]) for one in stacks)
-    }
+    groups = {str(scheme): members for scheme, members in by(chosen(observations, what="stack"), "scheme").items()}
     rows = [
         (
             scheme,
             *(f"{members[0].value(f'block_{block}'):.2f}" for block in (0, 1, 2, 4, 8, 12)),
-            spread_of([one.value("growth") for one in members]).text(3),
+            spread(members, "growth").text(3),
             f"{100 * members[0].value('per_block'):.2f} %",
             f"{members[0].value('after_final_norm'):.2f}",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..units import count
 from .findings import Line, Point
 from .observation import Observation
 from .spread import Spread, spread_of
@@ -32,7 +33,7 @@ def spread(observations: Sequence[Observation], name: str) -> Spread:
 
 def count_true(values: Sequence[bool]) -> str:
     """Return e.g. `2 of 3 seeds`."""
-    return f"{sum(values)} of {len(values)} seed{'' if len(values) == 1 else 's'}"
+    return f"{sum(values)} of {count(len(values), 'seed')}"
 
 
 def line(name: str, observations: Sequence[Observation], curve: str) -> Line:

@@ -11,7 +11,7 @@ from ..published import claim
 from ..units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
-from .spread import spread_of
+from .over_seeds import by, chosen, spread
 from .study import Plan, Scale, Study
 
 __all__ = ["RESIDUAL_GRADIENT"]
@@ -74,7 +74,7 @@ def _stack(depth: int, has_residual: bool) -> dict[str, float]:
 
 
 def _says(observations: Sequence[Observation]) -> Findings:
-    single = [one for one in observations if one.matches(what="one block")]
+    single = chosen(observations, what="one block")
     names = ("total", "identity", "ratio", "branch", "projection", "without")
     words = (
         "norm of dL/dx",
@@ -97,17 +97,16 @@ def _says(observations: Sequence[Observation]) -> Findings:
                 word,
                 printed.get(name, DASH),
                 f"{single[0].value(name):.4f}",
-                spread_of(values).text(3),
+                spread(single, name).text(3),
                 f"{values[0]:.3f}{DASH}{values[-1]:.3f}",
             )
         )
-    stacks = [one for one in observations if one.matches(what="stack")]
     lines, stack_rows = [], []
     for residual in ("with", "without"):
         points = []
-        for depth in dict.fromkeys(int(one.setting["depth"]) for one in stacks):
-            values = [one.value("first") for one in stacks if one.matches(depth=depth, residual=residual)]
-            points.append(Point(depth, sorted(values)[len(values) // 2], min(values), max(values)))
+        for depth, members in by(chosen(observations, what="stack", residual=residual), "depth").items():
+            values = [one.value("first") for one in members]
+            points.append(Point(int(depth), sorted(values)[len(values) // 2], min(values), max(values)))
             stack_rows.append((str(depth), residual, f"{points[-1].y:.3g}", f"{min(values):.3g}{DASH}{max(values):.3g}"))
         lines.append(Line(name=f"{residual} residual", points=tuple(points)))
     span = sorted(one.value("without") for one in single)

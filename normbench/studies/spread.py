@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, sqrt
-from statistics import fmean, stdev
+from math import isfinite
 
 import msgspec
-from scipy.special import stdtrit
 
+from ..stats import mean_interval
 from ..units import DASH
 
 __all__ = ["Spread", "spread_of"]
-
-LEVEL = 0.95
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +45,5 @@ def spread_of(values: Sequence[float]) -> Spread:
     finite = [value for value in values if isfinite(value)]
     if not finite:
         return Spread(mean=None, low=None, high=None, finite=0, seeds=len(values))
-    mean = fmean(finite)
-    if len(finite) < 2:
-        return Spread(mean=mean, low=None, high=None, finite=1, seeds=len(values))
-    half = float(stdtrit(len(finite) - 1, 0.5 + LEVEL / 2)) * stdev(finite) / sqrt(len(finite))
-    return Spread(mean=mean, low=mean - half, high=mean + half, finite=len(finite), seeds=len(values))
+    found = mean_interval(finite, "seed")
+    return Spread(mean=found.estimate, low=found.low, high=found.high, finite=len(finite), seeds=len(values))

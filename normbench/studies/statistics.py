@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
-from .spread import spread_of
+from .over_seeds import by, chosen, spread
 from .study import Plan, Scale, Study
 
 __all__ = ["STATISTICS"]
@@ -44,19 +44,7 @@ def _observe(trial: Trial, common: Setting) -> Observation:
 
 
 def _says(observations: Sequence[Observation]) -> Findings:
-    groups: dict[tuple[str, float], list[Observation]] = {}
-    for one in observations:
-        groups.setdefault((str(one.setting["norm"]), float(one.setting["mean"])), []).append(one)
     names = ("row_mean", "row_mean_in_theory", "row_mean_sd", "row_sd", "row_sd_biased", "row_sd_in_theory")
-    rows = [
-        (
-            norm,
-            f"{mean:g}",
-            *(f"{members[0].value(name):.4f}" for name in names),
-            spread_of([one.value("row_mean") for one in members]).text(4),
-        )
-        for (norm, mean), members in groups.items()
-    ]
     columns = (
         "norm",
         "input mean",
@@ -68,15 +56,17 @@ def _says(observations: Sequence[Observation]) -> Findings:
         "in theory",
         "mean of row means (over seeds)",
     )
+    rows: list[tuple[str, ...]] = []
     lines = []
-    for norm in dict.fromkeys(norm for norm, _ in groups):
-        spreads = [
-            (mean, spread_of([one.value("row_mean") for one in members])) for (kind, mean), members in groups.items() if kind == norm
-        ]
-        lines.append(
-            Line(name=norm, points=tuple(Point(mean, one.mean, one.low, one.high) for mean, one in spreads if one.mean is not None))
-        )
-    off = max(one.value("row_mean_off_theory") for one in observations if one.setting["norm"] == "rms_norm")
+    for norm, members in by(observations, "norm").items():
+        points = []
+        for mean, same in by(members, "mean").items():
+            row_mean = spread(same, "row_mean")
+            rows.append((str(norm), f"{mean:g}", *(f"{same[0].value(name):.4f}" for name in names), row_mean.text(4)))
+            if row_mean.mean is not None:
+                points.append(Point(float(mean), row_mean.mean, row_mean.low, row_mean.high))
+        lines.append(Line(name=str(norm), points=tuple(points)))
+    off = max(one.value("row_mean_off_theory") for one in chosen(observations, norm="rms_norm"))
     return Findings(
         method=f"x = {SIGMA:g} * normal + mean of shape ({ROWS}, {WIDTH}), float32, no weight, eps 1e-5 and 1e-6. "
         "Standard deviations divide "

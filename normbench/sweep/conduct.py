@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Sequence
 from math import log
 from statistics import median
@@ -11,8 +10,7 @@ from typing import Any, Protocol
 from ..errors import NormbenchError
 from ..measure.checking import CheckResult, CheckTask
 from ..measure.plan import stop_reason
-from ..measure.process import OutOfMemory
-from ..measure.worker import TaskDied
+from ..measure.process import status_of
 from ..record import Status
 from ..throughput_case import ThroughputCase
 from .entry import Check, Entry, Point, SideBySide, Verdict
@@ -103,8 +101,7 @@ class _Company:
             (result,) = (one for one in self._engine.run_task(_CHECK, task) if isinstance(one, CheckResult))
             check = Check(arm=key, status=result.status, reason=result.reason)
         except NormbenchError as error:
-            lacked = _verdict_of(error) is Verdict.OUT_OF_MEMORY
-            check = Check(arm=key, status=Status.OOM if lacked else Status.ERROR, reason=f"while it was checked: {error}")
+            check = Check(arm=key, status=status_of(error), reason=f"while it was checked: {error}")
         self._keep(check)
         return check.status is Status.OK
 
@@ -171,7 +168,5 @@ class _Company:
 
 
 def _verdict_of(error: NormbenchError) -> Verdict:
-    """Say whether a process failed for lack of memory; signal 9 is what the kernel's out-of-memory killer leaves."""
-    if isinstance(error, OutOfMemory) or (isinstance(error, TaskDied) and error.signal_number == signal.SIGKILL):
-        return Verdict.OUT_OF_MEMORY
-    return Verdict.FAILED
+    """Say whether a process failed for lack of memory."""
+    return Verdict.OUT_OF_MEMORY if status_of(error) is Status.OOM else Verdict.FAILED

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from ..case import Norm
-from ..drawing.canvas import INK, label_axis, label_panel, panels, png, size_ticks, style_of
+from ..drawing.canvas import INK, in_house_style, label_axis, label_panel, panels, png, size_ticks, style_of
 from ..drawing.reach import ARROWS, limits, mark_cut
 from ..stats import Interval
 from .entry import Verdict
@@ -21,6 +21,7 @@ _MOST_TICKS = 9
 _PANEL_INCH, _HEAD_INCH = 3.1, 0.4
 
 
+@in_house_style
 def draw(title: str, companies: Sequence[CompanySummary]) -> bytes | None:
     """Return a PNG of 1200 pixels' width, two panels in a row, or None where nothing was timed.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from ..files import explained, write_atomically
-from ..units import escape, join_words, number
+from .. import files
+from ..markdown import escape, table
+from ..units import count, join_words, number
 from .entry import Entry
 from .figure import draw
 from .journal import Header
@@ -19,6 +21,7 @@ __all__ = ["markdown", "write_page"]
 _TITLE = "Largest batch that fits, and tokens per second"
 _PICTURE = "sweep.png"
 _TEXT = 1000
+_table = partial(table, align="l", limit=_TEXT)
 
 
 def markdown(header: Header, companies: Sequence[CompanySummary], *, has_picture: bool) -> str:
@@ -32,7 +35,7 @@ def markdown(header: Header, companies: Sequence[CompanySummary], *, has_picture
     for company in companies:
         lines += [f"## Every batch tried: {escape(company.title)}", "", *_table(BATCH_COLUMNS, batch_rows(company)), ""]
     question = header.question
-    threads = f", {question.threads} thread{'' if question.threads == 1 else 's'}" if question.device == "cpu" else ""
+    threads = f", {count(question.threads, 'thread')}" if question.device == "cpu" else ""
     lines += [f"torch {header.torch}; {escape(header.machine)}, {question.device}{threads}. Made by `{shlex.join(header.command)}`.", ""]
     return "\n".join(lines)
 
@@ -77,19 +80,9 @@ def _method(header: Header) -> list[str]:
     ]
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    found = [columns, ["---"] * len(columns), *([escape(cell, _TEXT) for cell in row] for row in rows)]
-    return [f"| {' | '.join(row)} |" for row in found]
-
-
 def write_page(header: Header, entries: Sequence[Entry], path: Path) -> Path:
     """Write the page and its picture into a folder and return the page's path. Raises NormbenchError where it cannot be written."""
     companies = summarise(header.question, entries)
     picture = draw(_TITLE, companies)
-    page = path / "sweep.md"
-    with explained(f"cannot write the page of the sweep to {path}"):
-        path.mkdir(parents=True, exist_ok=True)
-        if picture is not None:
-            write_atomically(path / _PICTURE, picture)
-        write_atomically(page, markdown(header, companies, has_picture=picture is not None).encode())
-    return page
+    text = markdown(header, companies, has_picture=picture is not None)
+    return files.write_page(path, "sweep.md", text, {_PICTURE: picture})

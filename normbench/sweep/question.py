@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
-
 import msgspec
 
 from ..conditions import Conditions
 from ..errors import UsageError
 from ..measure.plan import Plan
-from ..measure.threads import validate_threads
-from ..models.networks import network
-from ..throughput_case import Mode, ThroughputCase
-from ..workloads.throughput import refuse_case, token_size
+from ..threads import validate_threads
+from ..throughput_case import ThroughputCase
+from ..words import refuse_providers
 from .search import RESOLUTION, Search
 
-__all__ = ["Arm", "Question", "make_cases", "title_of"]
+__all__ = ["Arm", "Question", "title_of"]
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +59,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         self.search()
         if not self.cases:
             raise UsageError("nothing to sweep was asked for: name at least one network, mode, norm and dtype")
-        if not self.providers:
-            raise UsageError("no provider was asked for: name at least one, such as aten")
-        if len(set(self.providers)) != len(self.providers):
-            raise UsageError(f"providers {', '.join(self.providers)} name one twice")
+        refuse_providers(self.providers)
         if any(case.size[0] != self.start for case in self.cases):
             raise UsageError(f"a case does not begin with start {self.start}: {', '.join(case.id for case in self.cases)}")
         validate_threads(self.threads)
@@ -93,45 +86,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         for case in self.cases:
             found.setdefault(case.company, []).extend(Arm(case=case, provider=provider) for provider in self.providers)
         return {company: tuple(arms) for company, arms in found.items()}
-
-
-def make_cases(
-    *,
-    networks: Sequence[str],
-    preset: str,
-    modes: Sequence[str],
-    norms: Sequence[str],
-    dtypes: Sequence[str],
-    start: int,
-    tokens: int | None = None,
-    accumulation: int = 1,
-    autocast: str | None = None,
-    checkpointing: bool = False,
-) -> tuple[ThroughputCase, ...]:
-    """Return the cases of every choice at the batch `start`; `tokens` None means the preset's, and options of training are for training.
-
-    Raises UsageError naming the first word that does not fit.
-    """
-    if start < 1:
-        raise UsageError(f"start {start} is no batch: give at least 1")
-    cases = []
-    for name, dtype, mode, norm in product(networks, dtypes, modes, norms):
-        is_trained = mode == Mode.TRAIN
-        size = token_size(network(name), preset)
-        case = ThroughputCase.make(
-            name,
-            preset,
-            norm,
-            mode,
-            (start, size[1] if tokens is None else tokens),
-            dtype,
-            accumulation=accumulation if is_trained else 1,
-            autocast=autocast,
-            checkpointing=checkpointing and is_trained,
-        )
-        refuse_case(case)
-        cases.append(case)
-    return tuple(dict.fromkeys(cases))
 
 
 def title_of(case: ThroughputCase) -> str:

@@ -15,9 +15,9 @@ import torch
 from ..conditions import Conditions
 from ..measure.pages import page_control_reason
 from ..measure.plan import Plan, make_schedule
-from ..measure.process import OutOfMemory, first_line, is_out_of_memory, prepare_process
+from ..measure.process import memory_told, prepare_process
 from ..measure.sampler import Call, first_calls, process_page_faults, take_repetition, warm_up
-from ..measure.timer import Sample, SynchronisedTimer, Timer, WallTimer
+from ..measure.timer import Sample, Timer, timer_of
 from ..models.networks import network
 from ..throughput_case import Mode, ThroughputCase
 from ..workloads.model import plain_network, split_arm, swapped_network, without_sharing
@@ -59,14 +59,8 @@ class TurnsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def take_turns(task: TurnsTask, emit: Callable[[Any], None]) -> None:
     """Run the arms in this process and emit one TurnsResult. Raises OutOfMemory where they do not fit."""
-    try:
-        with limited(task.limit_bytes, task.conditions.device):
-            result = _take_turns(task)
-    except Exception as error:
-        if is_out_of_memory(error):
-            # Python's own allocator has nothing to say about it.
-            raise OutOfMemory(first_line(error) if str(error) else "Python itself found no memory") from None
-        raise
+    with memory_told(), limited(task.limit_bytes, task.conditions.device):
+        result = _take_turns(task)
     emit(result)
 
 
@@ -89,7 +83,7 @@ def _take_turns(task: TurnsTask) -> TurnsResult:
     device = prepare_process(task.conditions, task.case, task.conditions.pages)
     if device.type == "cpu":
         take_in_small_steps()
-    timer = _Spending(SynchronisedTimer(device, torch.cuda) if device.type == "cuda" else WallTimer())
+    timer = _Spending(timer_of(device, is_single=True))
     calls = {name: _call_of(task, name, device) for name in task.arms}
     first_calls(calls, timer)
     if task.is_thorough and task.case.mode is Mode.DECODE:
@@ -97,8 +91,10 @@ def _take_turns(task: TurnsTask) -> TurnsResult:
             for _ in range(task.case.size[1] - task.case.prompt - 1):
                 call.prepare()
                 timer.sample(call.run, 1)
+    # What a process does once is no part of what turns cost: a compilation would leave no time for them.
+    once_s = timer.spent_s
     costs = warm_up(calls, timer)
-    schedule = make_schedule(task.plan, costs, single=frozenset(calls), setup_s=timer.spent_s)
+    schedule = make_schedule(task.plan, costs, single=frozenset(calls), setup_s=timer.spent_s - once_s)
     samples = take_repetition(calls, timer, schedule, Random(task.seed), process_page_faults)
     return TurnsResult(
         samples_s={name: tuple(found.time_s) for name, found in samples.items()},
@@ -123,4 +119,4 @@ def _call_of(task: TurnsTask, arm: str, device: torch.device) -> Call:
         # Training changes parameters: arms that take turns have their own, one by itself needs no second copy.
         model = without_sharing(model)
     call = token_call(case, found, model, microbatches(case, found, device, seed=task.seed), device)
-    return Call(run=call, before=call.rewind) if isinstance(call, Decoding) else Call(run=call)
+    return Call(run=call, before=call.make_room) if isinstance(call, Decoding) else Call(run=call)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models.networks import Network
+from ..problem import dtype_name
 from ..record import Accuracy
 
 __all__ = ["Stray", "judge", "outcome", "output_alone", "stray"]
@@ -106,7 +107,7 @@ def _accuracy(
     size = float(wanted.norm()) if wanted is not None else 0.0
     return Accuracy(
         tensor=f"gradient of {name}, the worst of {among}" if among else name,
-        dtype="unknown" if value is None else str(value.dtype).removeprefix("torch."),
+        dtype="unknown" if value is None else dtype_name(value.dtype),
         error=error if error != float("inf") else None,
         tolerance=tolerance,
         max_abs=float(off.max()) if known and is_finite and off.numel() else None,

@@ -18,11 +18,11 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..case import Case, Convention, DType, Norm
+from ..case import Case, DType, Norm
 from ..errors import UsageError
 from ..model_case import ModelCase
 from ..models.networks import Network, network
-from ..models.norms import find_norms
+from ..models.norms import FoundNorm, case_of_call, find_norms
 from ..models.swap import swap_norms
 from ..network_case import NetworkCase
 from ..problem import torch_dtype
@@ -32,10 +32,12 @@ __all__ = [
     "ModelWorkload",
     "NetworkRepetition",
     "arm_network",
+    "arms_and_control",
     "company_case",
     "forget_networks",
     "norm_calls",
     "plain_network",
+    "prepare_arms",
     "runs_without_norms",
     "split_arm",
     "step_of",
@@ -144,31 +146,19 @@ def _call(case: ModelCase, found: Network, model: nn.Module, batch: dict[str, Te
 def norm_calls(case: ModelCase, device: torch.device, autocast: AbstractContextManager[Any] | None = None) -> dict[Case, int]:
     """Return the norm calls of one pass of a network as cases of the op tier, each with how often it comes.
 
-    They are seen by hooks on one forward pass. A norm over several dimensions is a case over their product. Raises UsageError for a
-    network that cannot compute in its dtype on the device. The pass runs under `autocast`, if any.
+    They are seen by hooks on one forward pass, which runs under `autocast`, if any. Raises UsageError for a network that cannot compute
+    in its dtype on the device.
     """
     model = swapped_network(plain_network(case, device), case.norm, "eager")
     seen: Counter[Case] = Counter()
 
-    def watch(width: int, eps: float | None, convention: Convention, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        x, weight = inputs[0], getattr(module, "weight", None)
-        seen[
-            Case.make(
-                case.norm,
-                case.pass_,
-                (x.numel() // width, width) if x.shape[-1] != width else tuple(x.shape),
-                _name(x.dtype),
-                weight=weight is not None,
-                weight_dtype=None if weight is None else _name(weight.dtype),
-                bias=getattr(module, "bias", None) is not None,
-                eps=torch.finfo(torch.float32).eps if eps is None else eps,
-                convention=convention,
-            )
-        ] += 1
+    def watch(found: FoundNorm, _: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        called = case_of_call(found, inputs[0], case.pass_)
+        assert called is not None, found.name
+        seen[called] += 1
 
     for found in find_norms(model):
-        hook = partial(watch, torch.Size(found.normalized_shape).numel(), found.eps, found.convention)
-        found.module.register_forward_pre_hook(hook)
+        found.module.register_forward_pre_hook(partial(watch, found))
     try:
         with torch.no_grad(), autocast or nullcontext():
             network(case.network).outputs(model, _batch(case, device, seed=0))
@@ -179,10 +169,6 @@ def norm_calls(case: ModelCase, device: torch.device, autocast: AbstractContextM
     return dict(seen)
 
 
-def _name(dtype: torch.dtype) -> DType:
-    return DType(str(dtype).removeprefix("torch."))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRepetition:
     """Hold one call per arm, on networks, inputs and caches that no other repetition has; see `workload.Repetition`."""
@@ -190,11 +176,40 @@ class NetworkRepetition:
     calls: Mapping[str, Callable[[], Any]]
     restores: Mapping[str, Callable[[], None]]
     kept: Mapping[str, Callable[[], Any]]
+    rewinds: tuple[Callable[[], None], ...] = ()
     input_bytes: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        calls: Mapping[str, Callable[[], Any]],
+        restores: Mapping[str, Callable[[], None]],
+        rewinds: tuple[Callable[[], None], ...] = (),
+    ) -> NetworkRepetition:
+        """Return the repetition of these calls, the control's among them where there is one; `rewinds` begins those that go on anew."""
+        kept = {name: call for name, call in calls.items() if name == NO_NORM}
+        others = {name: call for name, call in calls.items() if name not in kept}
+        return cls(calls=others, restores=restores, kept=kept, rewinds=rewinds)
 
     def controls(self) -> Mapping[str, Callable[[], Any]]:
         """Return the network without norms, where it computes finite numbers."""
         return self.kept
+
+    def begin(self) -> None:
+        """Go back to the prompts, where arms write tokens."""
+        for rewind in self.rewinds:
+            rewind()
+
+
+def arms_and_control(case: ModelCase, arms: tuple[str, ...], device: torch.device) -> tuple[str, ...]:
+    """Return the names of arms, and of the network without norms where it computes finite numbers."""
+    return (*arms, NO_NORM) if runs_without_norms(case, device) else arms
+
+
+def prepare_arms(case: ModelCase, arms: tuple[str, ...], device: torch.device) -> None:
+    """Make the networks of arms, and of the control where there is one; `arm_network` then has them."""
+    for arm in arms_and_control(case, arms, device):
+        arm_network(case, arm, device)
 
 
 def company_case(case: _C, found: Network) -> _C:
@@ -212,15 +227,17 @@ class ModelWorkload:
         self._arms = arms
         self._device = device
 
+    def prepare(self) -> None:
+        """Make the network of every arm, which repetitions copy."""
+        prepare_arms(self._case, self._arms, self._device)
+
     def repetition(self, seed: int) -> NetworkRepetition:
         """Return newly allocated networks and inputs and the calls of all arms."""
         batch = _batch(self._case, self._device, seed=seed)
         copied: dict[int, Any] = {}
-        has_control = runs_without_norms(self._case, self._device)
         calls = {}
-        for arm in (*self._arms, *([NO_NORM] if has_control else [])):
+        for arm in arms_and_control(self._case, self._arms, self._device):
             # What is copied for one arm is there for the next: arms go on sharing what they shared.
             model = copy.deepcopy(arm_network(self._case, arm, self._device), copied)
             calls[arm] = _call(self._case, self._found, model, batch)
-        kept = {NO_NORM: calls.pop(NO_NORM)} if has_control else {}
-        return NetworkRepetition(calls=calls, restores={}, kept=kept)
+        return NetworkRepetition.of(calls, restores={})

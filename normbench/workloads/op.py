@@ -133,8 +133,8 @@ def control_calls(problem: Problem) -> dict[str, Callable[[], Any]]:
 
 
 def _output_count(case: Case) -> int:
-    per_direction = 2 if case.residual else 1
-    return per_direction * (case.pass_.has_forward + case.pass_.has_backward)
+    # Backward, x and the residual share one gradient, as they do in `traffic.bytes_moved`.
+    return (2 if case.residual else 1) * case.pass_.has_forward + case.pass_.has_backward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +152,9 @@ class OpRepetition:
     def controls(self) -> Mapping[str, Callable[[], Any]]:
         """Return a copy of x and, on a CPU, the allocation of the outputs."""
         return control_calls(self.problem)
+
+    def begin(self) -> None:
+        """Leave all as it is: every call of a norm is like the first."""
 
 
 class OpWorkload:
@@ -173,6 +176,9 @@ class OpWorkload:
         self._mutates = mutates
         self._is_redrawn = is_redrawn
         self._drawn: Problem | None = None
+
+    def prepare(self) -> None:
+        """Make nothing: repetitions share functions alone, and those are there."""
 
     def repetition(self, seed: int) -> OpRepetition:
         """Return a newly allocated problem and the calls of all functions on it."""

@@ -32,7 +32,7 @@ class Prefill:
 
 
 class Decoding:
-    """Write one more token of each sequence with every call. Call `rewind` before each call, outside the clock.
+    """Write one more token of each sequence with every call. Call `make_room` before each call, outside the clock.
 
     `tokens` are all positions of the sequences, of which the first `prompt` are read at once when this is made.
     """
@@ -46,10 +46,15 @@ class Decoding:
         self._cache = output.cache
         self._token = self._first = _likeliest(output.logits)
 
-    def rewind(self) -> None:
+    def make_room(self) -> None:
         """Go back to the prompts when all positions are written."""
         if self._left == 0:
-            self._cache.crop(-self._room)
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Go back to the prompts."""
+        if written := self._room - self._left:
+            self._cache.crop(-written)
             self._left, self._token = self._room, self._first
 
     def __call__(self) -> Tensor:

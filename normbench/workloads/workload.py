@@ -28,9 +28,17 @@ class Repetition(Protocol):
         """Return the calls that run along and depend on no provider."""
         ...
 
+    def begin(self) -> None:
+        """Put all arms at the same point of their work: calls that warmed them up were not equally many."""
+        ...
+
 
 class Workload(Protocol):
     """Make repetitions of one case, or of a few that take turns, in one process."""
+
+    def prepare(self) -> None:
+        """Make once what all repetitions use, so that the first one takes no longer than the others."""
+        ...
 
     def repetition(self, seed: int) -> Repetition:
         """Return newly allocated tensors and the calls of all arms on them."""

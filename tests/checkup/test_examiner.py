@@ -8,7 +8,7 @@ from normbench.checkup import examiner
 from normbench.checkup.examiner import Lane, examine, make_lanes
 from normbench.checkup.plan import Examination, of_cases
 from normbench.errors import NormbenchError, UsageError
-from normbench.measure.checking import CheckResult, Purpose
+from normbench.measure.checking import Begun, CheckResult, Purpose
 from normbench.record import Status
 
 CASE = Case.make("rms_norm", "forward", (70, 64), "float32")
@@ -54,9 +54,29 @@ def test_the_slow_take_part_of_it_and_say_how_much():
     assert [one.case for one in fast.examinations] == [one.case for one in asked]
     assert {len(one.trials) for one in fast.examinations} == {5}
     assert len(compiled.examinations) == 28
-    assert [len(one.trials) for one in interpreted.examinations] == [2] * 40 + [1] * 3
-    assert interpreted.note == f"83 of {sum(len(one.trials) for one in asked)} trials, of 43 of 45 cases"
-    assert interpreted.size == 83
+    assert [len(one.trials) for one in interpreted.examinations] == [2] * 40 + [1]
+    left_out = f"81 of {sum(len(one.trials) for one in asked)} trials, of 41 of 45 cases"
+    assert interpreted.note == f"{left_out}; of those with more than 32768 elements one of each norm and pass"
+    assert interpreted.size == 81
+
+
+def test_the_interpreter_takes_a_row_that_needs_loops_of_every_norm_and_pass():
+    """Kernels of such rows are others than those of short ones, and those of LayerNorm others than those of RMSNorm."""
+    asked = of_cases(
+        [
+            Case.make(norm, pass_, shape, "float32")
+            for shape in ((3, 16385), (1, 72704), (2, 32769))
+            for norm in ("rms_norm", "layer_norm")
+            for pass_ in ("forward", "forward_backward")
+        ],
+        values=[Values.NORMAL],
+        layouts=[Layout.CONTIGUOUS],
+    )
+    (lane,) = make_lanes(["triton"], asked, device="cpu", thorough=False)
+    assert {one.case.shape for one in lane.examinations} == {(2, 32769)}
+    assert {(one.case.norm.value, one.case.pass_.value) for one in lane.examinations} == {
+        (norm, pass_) for norm in ("rms_norm", "layer_norm") for pass_ in ("forward", "forward_backward")
+    }
 
 
 def test_an_unknown_provider_is_refused():
@@ -81,10 +101,10 @@ class ScriptedServers:
         self.tasks.append(argument)
         for trial in argument.trials:
             for provider in argument.providers:
-                yield "begin", provider
+                yield Begun(provider)
                 if (provider, trial.values) in self.dies:
                     raise NormbenchError("the process was killed by signal 11, SIGSEGV")
-            yield "begin", None
+            yield Begun(None)
             if (None, trial.values) in self.dies:
                 raise NormbenchError("no answer for 300 s")
             for provider in argument.providers:

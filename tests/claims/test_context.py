@@ -8,7 +8,9 @@ import synthetic
 from normbench.case import Case
 from normbench.claims import context as module
 from normbench.claims.context import Context
+from normbench.conditions import Conditions
 from normbench.model_case import ModelCase
+from normbench.record import Status
 from normbench.store import RunWriter
 from normbench.studies.conduct import conduct
 from normbench.studies.drift import DRIFT
@@ -47,19 +49,21 @@ def test_long_study_is_waited_for(context):
 
 def test_quick_evaluation_measures_no_network_and_no_large_tensor(context):
     network = ModelCase.make("gpt2", "tiny", "layer_norm", "forward", (2, 64))
-    assert "model tier" in context.results([network], ("aten",))
+    assert "model tier" in context.results([(network,)], ("aten",))
     large = Case.make("layer_norm", "forward", (32, 1024, 4096), "float32")
-    assert "too large for --quick" in context.results([large], ("aten",))
+    assert "too large for --quick" in context.results([(large,)], ("aten",))
 
 
 def test_what_to_run_is_said_where_quick_evaluation_measures_nothing(context):
-    networks = [ModelCase.make(name, "tiny", norm, "forward", (2, 64)) for name in ("gpt2", "bert") for norm in ("layer_norm", "rms_norm")]
-    wanted = "name the run of `normbench run --tier model --network gpt2,bert --preset tiny --pass forward --provider aten --device cpu "
-    assert f"evaluate without --quick, or {wanted}--threads 2` by --run" in context.results(networks, ("aten",), threads=2)
-    served = [ThroughputCase.make("gpt2", "tiny", "rms_norm", "decode", (batch, 64)) for batch in (1, 4)]
-    assert "--tier throughput --network gpt2 --preset tiny --mode decode --batch 1,4 --provider aten" in context.results(served, ("aten",))
+    networks = [
+        tuple(ModelCase.make(name, "tiny", norm, "forward", (2, 64)) for norm in ("layer_norm", "rms_norm")) for name in ("gpt2", "bert")
+    ]
+    wanted = "name the run of `normbench run --tier model --network gpt2,bert --preset tiny --provider aten --pass forward "
+    assert f"evaluate without --quick, or {wanted}--device cpu --threads 2` by --run" in context.results(networks, ("aten",), threads=2)
+    served = [(ThroughputCase.make("gpt2", "tiny", "rms_norm", "decode", (batch, 64)),) for batch in (1, 4)]
+    assert "--tier throughput --network gpt2 --preset tiny --provider aten --mode decode --batch 1,4" in context.results(served, ("aten",))
     large = Case.make("layer_norm", "forward", (32, 1024, 4096), "float32")
-    assert f"normbench run --case {large.id} --provider aten,eager " in context.results([large], ("aten", "eager"))
+    assert f"normbench run --case {large.id} --provider aten,eager " in context.results([(large,)], ("aten", "eager"))
 
 
 def test_runs_that_were_named_are_said_to_lack_the_case(tmp_path, said):
@@ -67,20 +71,85 @@ def test_runs_that_were_named_are_said_to_lack_the_case(tmp_path, said):
         writer.append(synthetic.record(Case.make("rms_norm", "forward", (4, 128), "float32")))
     context = Context(studies=tmp_path, runs=[writer.path.name], root=tmp_path, quick=True, say=said.append)
     large = Case.make("layer_norm", "forward", (32, 1024, 4096), "float32")
-    assert f"the runs named by --run have no {large.id} by aten at cpu/1t/warm/reused; " in context.results([large], ("aten",))
+    assert f"the runs named by --run have no {large.id} by aten at cpu/1t/warm/reused; " in context.results([(large,)], ("aten",))
 
 
-def test_case_is_measured_once_and_then_known(context, monkeypatch, tmp_path, said):
-    case = Case.make("layer_norm", "forward", (8, 64), "float32")
+LAYER, RMS = (Case.make(norm, "forward", (8, 64), "float32") for norm in ("layer_norm", "rms_norm"))
+ONE_THREAD = Conditions(device="cpu", threads=1)
+TIMED = {case: synthetic.group(case, conditions=ONE_THREAD) for case in (LAYER, RMS)}
+CUT = [synthetic.record(case, "aten", conditions=ONE_THREAD, status=Status.INTERRUPTED, reason="stopped") for case in (LAYER, RMS)]
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Return the cases that are measured instead of measuring them: how each call asked for them."""
     asked = []
 
     def execute(request):
         asked.append(request)
-        return tmp_path, True
+        return write(tmp_path, "claims", *(one for case in request.cases for one in TIMED[case])), True
 
     monkeypatch.setattr(module, "execute", execute)
-    monkeypatch.setattr(module, "read_run", lambda path: type("Run", (), {"records": ()}))
-    context.results([case], ("aten", "eager"), threads=1)
-    (request,) = asked
-    assert (request.cases, request.providers, request.threads) == ((case,), ("aten", "eager"), 1)
-    assert said == [f"measuring {case.id}"]
+    return asked
+
+
+def write(root, label, *records, machine="here"):
+    """Write a run and return its path."""
+    made = {"machine": {"cpu_model": machine}, "versions": {}, "settings": {}}
+    with RunWriter.create(label, command=[], seed=0, planned=1, root=root, **made) as writer:
+        writer.append(*records)
+    return str(writer.path)
+
+
+def with_runs(tmp_path, *runs, quick=False):
+    return Context(studies=tmp_path, runs=runs, root=tmp_path, quick=quick, say=lambda text: None)
+
+
+def test_case_is_measured_once_and_then_known(context, measured, said):
+    ((first,),) = [[one for one in group if one.record.provider == "aten"] for group in context.results([(LAYER,)], ("aten", "eager"))]
+    assert first.time is not None
+    context.results([(LAYER,)], ("aten", "eager"))
+    (request,) = measured
+    assert (request.cases, request.providers, request.threads) == ((LAYER,), ("aten", "eager"), 1)
+    assert said == [f"measuring {LAYER.id}"]
+
+
+def test_what_fails_here_is_not_measured_again(context, measured, monkeypatch):
+    monkeypatch.setitem(TIMED, LAYER, CUT[:1])
+    for _ in range(2):
+        context.results([(LAYER,)], ("aten",))
+    assert len(measured) == 1
+
+
+def test_records_of_a_run_are_used_and_nothing_is_measured(tmp_path, measured):
+    context = with_runs(tmp_path, write(tmp_path, "a", *TIMED[LAYER]), write(tmp_path, "b", *TIMED[RMS]))
+    assert all(context.results([(LAYER,), (RMS,)], ("aten",)))
+    assert measured == []
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_order_of_runs_does_not_decide_whether_there_is_a_time(tmp_path, measured, order):
+    runs = [write(tmp_path, "cut", *CUT), write(tmp_path, "whole", *TIMED[LAYER], *TIMED[RMS])]
+    groups = with_runs(tmp_path, *(runs[place] for place in order)).results([(LAYER,), (RMS,)], ("aten",))
+    assert [one.time is not None for group in groups for one in group if one.record.provider == "aten"] == [True, True]
+    assert measured == []
+
+
+def test_what_a_run_was_stopped_before_is_measured(tmp_path, measured):
+    with_runs(tmp_path, write(tmp_path, "cut", *CUT)).results([(LAYER,), (RMS,)], ("aten",))
+    assert [request.cases for request in measured] == [(LAYER, RMS)]
+
+
+def test_cases_of_two_machines_are_measured_together_here(tmp_path, measured):
+    context = with_runs(tmp_path, write(tmp_path, "a", *TIMED[LAYER], machine="fast"), write(tmp_path, "b", *TIMED[RMS], machine="old"))
+    context.results([(LAYER,), (RMS,)], ("aten",))
+    assert [request.cases for request in measured] == [(LAYER, RMS)]
+
+
+def test_what_runs_of_two_machines_have_is_not_said_to_be_lacking(tmp_path):
+    networks = synthetic.network(times={("layer_norm", "aten"): 2e-3, ("rms_norm", "aten"): 1e-3})
+    halves = [
+        write(tmp_path, norm, *(one for one in networks if one.case.norm == norm), machine=norm) for norm in ("layer_norm", "rms_norm")
+    ]
+    said = with_runs(tmp_path, *halves, quick=True).results([tuple(one.case for one in networks)], ("aten",), threads=2)
+    assert "what the runs named by --run have of model/gpt2-tiny/layer_norm/forward/2x64/float32 by aten at cpu/2t/warm/reused was" in said

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from math import log
 
+import msgspec
 import pytest
+import synthetic
 
 from normbench.case import Case, Norm
-from normbench.claims.from_runs import from_model, from_op
+from normbench.claims.from_runs import from_model, from_op, from_providers
+from normbench.claims.sources import Wanted, best_found, sources_of
 from normbench.claims.verdict import Verdict, judge
 from normbench.conditions import Conditions
 from normbench.measurement import Block, Measurement, StopReason
 from normbench.model_case import ModelCase
 from normbench.record import COPY, NO_NORM, Record, Role, Status
-from normbench.results import derive_results
+from normbench.shape import parsed_shape
 
 from .handmade import claim
 
 CPU = Conditions(device="cpu", threads=1)
 
 
-def record(case, provider, time_s, *, group, role=Role.PROVIDER, settings=None, conditions=CPU):
-    """Return a record of three processes that differ by a percent."""
-    blocks = tuple(Block(started_at=0.0, inner=1, samples_s=((time_s * factor,),)) for factor in (0.99, 1.0, 1.01))
+def record(case, provider, time_s, *, group, role=Role.PROVIDER, settings=None, conditions=CPU, spread=0.01):
+    """Return a record of three processes that differ by a percent, or as much as is said."""
+    blocks = tuple(Block(started_at=0.0, inner=1, samples_s=((time_s * factor,),)) for factor in (1 - spread, 1.0, 1 + spread))
     return Record(
         case_id=case.id,
         case=case,
@@ -43,23 +46,23 @@ class Runs:
 
     cores = 1
 
-    def __init__(self, records):
-        self.all = derive_results(records)
+    def __init__(self, records, *more):
+        self.sources = [source for one in (records, *more) for source in sources_of(synthetic.run(one))]
 
-    def results(self, cases, providers, **conditions):
-        return self.all
-
-    def result(self, case, provider, conditions):
-        return next(
-            (one for one in self.all if (one.record.case, one.record.provider, one.record.conditions) == (case, provider, conditions)), None
-        )
+    def results(self, turns, providers, *, device="cpu", threads=1):
+        return best_found(
+            self.sources, Wanted(turns=tuple(turns), providers=providers, conditions=Conditions(device=device, threads=threads))
+        ).groups
 
 
-def op_records(shape, layer_s, rms_s, copy_s):
+def op_records(shape, layer_s, rms_s, copy_s, spread=0.01):
     found = []
     for norm, provider, time_s in ((Norm.LAYER_NORM, "aten", layer_s), (Norm.RMS_NORM, "eager", rms_s)):
         case = Case.make(norm, "forward", shape, "float32")
-        found += [record(case, provider, time_s, group=case.id), record(case, COPY, copy_s, group=case.id, role=Role.CONTROL)]
+        found += [
+            record(case, provider, time_s, group=case.id, spread=spread),
+            record(case, COPY, copy_s, group=case.id, role=Role.CONTROL),
+        ]
     return found
 
 
@@ -97,17 +100,54 @@ def test_time_that_needs_more_bandwidth_than_twice_the_copys_is_bounded_out():
     assert found.bounds[0].least == pytest.approx(1e3, rel=0.02)
 
 
-def test_savings_over_several_shapes_are_the_least_and_the_most():
+def test_savings_over_several_shapes_are_kept_by_shape():
     records = op_records((64, 1024), 100e-6, 85e-6, 50e-6) + op_records((8, 64), 10e-6, 20e-6, 5e-6)
     asked = claim(options={"shapes": ["64x1024", "8x64"]})
-    values = from_op(asked, Runs(records)).values
-    assert values["least_saved_percent"].estimate == pytest.approx(-100, abs=0.5)
-    assert values["most_saved_percent"].estimate == pytest.approx(15, abs=0.5)
+    saved = from_op(asked, Runs(records)).values["saved_percent"]
+    assert {shape: round(one.estimate) for shape, one in saved.cases.items()} == {"64x1024": 15, "8x64": -100}
+    assert (saved.low, saved.high) == (saved.cases["8x64"].low, saved.cases["64x1024"].high)
+
+
+def test_saving_that_is_the_same_for_all_shapes_must_be_that_of_each():
+    # The shape with the least saving may agree, as unsure as it is; the one above it is sure to be off.
+    times = {"4x128": (98e-6, 0.02), "8x256": (96e-6, 0.0001), "16x512": (86e-6, 0.0001), "32x1024": (85e-6, 0.0001)}
+    records = [one for text, (rms_s, spread) in times.items() for one in op_records(parsed_shape(text), 100e-6, rms_s, 50e-6, spread)]
+    asked = claim(options={"shapes": list(times)})
+    found = from_op(asked, Runs(records))
+    assert judge(asked, found).verdict is Verdict.NOT_REPRODUCED
+    assert "; not 10 to 20: 8x256 4" in judge(asked, found).reason
 
 
 def test_case_that_was_not_timed_is_said():
     records = op_records((64, 1024), 100e-6, 85e-6, 50e-6)[:2]
     assert from_op(ASKED, Runs(records)).startswith("was not timed here")
+
+
+def test_times_of_two_machines_have_no_ratio():
+    fast, slow = op_records((64, 1024), 100e-6, 85e-6, 50e-6)[:2], op_records((64, 1024), 400e-6, 340e-6, 200e-6)[2:]
+    elsewhere = [msgspec.structs.replace(one, node="another") for one in slow]
+    assert from_op(ASKED, Runs([*fast, *elsewhere])).startswith("was not timed here")
+    assert from_op(ASKED, Runs(fast, slow)).values["ratio"].estimate == pytest.approx(3.4, rel=1e-3)
+
+
+CUDA = Conditions(device="cuda", threads=1)
+ASKED_OF_TWO = claim(
+    options={"norm": "rms_norm", "shape": "64x1024", "dtype": "float32", "fast": "triton", "slow": "eager", "figure": "ratio"}
+)
+
+
+def test_two_providers_that_took_turns_have_the_ratio_of_their_turns():
+    # Both drift by the same percent from process to process: each time is uncertain, the ratio is not.
+    case = Case.make("rms_norm", "forward", (64, 1024), "float32")
+    both = [record(case, provider, time_s, group="a", conditions=CUDA) for provider, time_s in (("triton", 1e-3), ("eager", 4e-3))]
+    ratio = from_providers(ASKED_OF_TWO, Runs(both)).values["ratio"]
+    assert (ratio.low, ratio.estimate, ratio.high) == pytest.approx((0.25, 0.25, 0.25))
+
+
+def test_two_providers_of_different_runs_have_no_ratio():
+    case = Case.make("rms_norm", "forward", (64, 1024), "float32")
+    apart = [record(case, provider, 1e-3, group=provider, conditions=CUDA) for provider in ("triton", "eager")]
+    assert from_providers(ASKED_OF_TWO, Runs(apart)) == f"was not timed here side by side: {case.id} by triton and eager"
 
 
 def model_records(network, layer_s, rms_s, without_s):

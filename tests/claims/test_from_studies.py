@@ -7,6 +7,8 @@ from math import inf, nan
 import pytest
 
 from normbench.claims.from_studies import from_study, from_windows
+from normbench.claims.verdict import Verdict, judge
+from normbench.published import claim as published
 from normbench.studies.observation import Observation, Trial
 
 from .handmade import claim
@@ -59,6 +61,51 @@ def test_what_is_never_reached_and_what_is_lost_are_words():
     assert values["first_nonfinite"].estimate == "never"
     lost = [observation(seed, "none", final_loss=nan) for seed in range(2)]
     assert found(Studies(lost), values=["final_loss"]).values["final_loss"].estimate == "NaN"
+
+
+def diverging(lost, wanted=3, seeds=3):
+    """Return what is found of a claim that a loss is 2.0, of which so many of the seeds have none."""
+    losses = [nan] * lost + [2.0] * (seeds - lost)
+    asked = claim(
+        accept={"loss": (1.9, 2.1)},
+        opposite={},
+        options={"study": "collapse", "picks": {"loss": {"value": "final_loss"}}, "seeds": wanted},
+    )
+    observations = [observation(seed, "none", final_loss=loss) for seed, loss in enumerate(losses)]
+    return asked, from_study(asked, Studies(observations))
+
+
+def test_figure_that_most_seeds_lost_is_no_number_and_agrees_with_none():
+    asked, measured = diverging(2)
+    assert (measured.values["loss"].estimate, measured.values["loss"].note) == ("NaN", "2 of 3 seeds")
+    assert judge(asked, measured).verdict is Verdict.NOT_REPRODUCED
+    assert judge(*diverging(0)).verdict is Verdict.REPRODUCED
+
+
+def test_seeds_that_are_asked_for_must_be_finite():
+    assert "loss is finite in 2 of 3 seeds" in diverging(1)[1]
+    assert judge(*diverging(1, seeds=4)).verdict is Verdict.REPRODUCED
+
+
+def test_step_that_most_seeds_never_reach_is_never():
+    steps = [observation(seed, "none", first_nonfinite=step) for seed, step in enumerate((300.0, inf, inf))]
+    value = found(Studies(steps), values=["first_nonfinite"]).values["first_nonfinite"]
+    assert (value.estimate, value.note) == ("never", "2 of 3 seeds")
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [("pre-ln-needs-no-warmup", {"scheme": "pre"}), ("toy-layernorm-rmsnorm-gap", {"norm": "rms_norm", "depth": 20})],
+)
+def test_published_claims_are_not_reproduced_by_the_one_seed_that_trains(name, lost):
+    options = published(name).options
+    settings = [options["setting"] | {key: value for key, value in pick.items() if key != "value"} for pick in options["picks"].values()]
+    observations = [
+        Observation.of("x", Trial(setting=one, seed=seed), values={"final_loss": nan if seed and lost.items() <= one.items() else 2.0})
+        for one in settings
+        for seed in range(3)
+    ]
+    assert judge(published(name), from_study(published(name), Studies(observations, steps=3000))).verdict is Verdict.NOT_REPRODUCED
 
 
 def test_one_seed_can_be_asked_for():

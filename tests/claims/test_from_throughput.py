@@ -71,6 +71,24 @@ def test_serving_is_the_span_over_both_phases_and_all_batches():
     assert gained.low < 100 * (10 / 12 - 1) < 0 < 5 < gained.high
 
 
+def test_both_phases_must_agree_and_not_only_what_lies_between_them():
+    asked = msgspec.structs.replace(
+        TRAINING, accept={"gained_percent": (10.0, 20.0)}, options=TRAINING.options | {"modes": ["prefill", "decode"]}
+    )
+    times = {"prefill": (10.2e-3, 10e-3, 5e-3), "decode": (12.8e-3, 10e-3, 5e-3)}
+    found = from_throughput(asked, Runs([one for mode in times for batch in (1, 4, 16, 64) for one in records(mode, batch, *times[mode])]))
+    value = found.values["gained_percent"]
+    assert value.low < 10 < 20 < value.high
+    assert judge(asked, found).verdict is Verdict.NOT_REPRODUCED
+
+
+def test_norms_of_an_interrupted_run_do_not_hide_those_that_took_turns_in_another():
+    whole = records("train", 2, 11.8e-3, 10e-3, 9e-3)
+    cut = [msgspec.structs.replace(one, group="cut") for one in whole[:1]]
+    for runs in ((cut, whole), (whole, cut)):
+        assert from_throughput(TRAINING, Runs(*runs)).values["gained_percent"].estimate == pytest.approx(18, abs=0.1)
+
+
 def test_norms_that_did_not_take_turns_have_no_ratio():
     layer, rms, control = records("train", 2, 10e-3, 9e-3, 8e-3)
     apart = [layer, msgspec.structs.replace(rms, group="another"), control]

@@ -35,6 +35,38 @@ def test_interval_that_holds_agreement_and_contradiction_tells_nothing():
     assert judge(claim(opposite={}), measured(8, -30, 46)).verdict is Verdict.REPRODUCED
 
 
+def over(**spans):
+    """Return a saving of several cases, each with the middle of its interval as the estimate."""
+    cases = {name: Value(estimate=sum(span) / 2, low=span[0], high=span[1]) for name, span in spans.items()}
+    return Measured(values={"saved_percent": Value.over(cases)}, where="here")
+
+
+@pytest.mark.parametrize(
+    ("spans", "verdict"),
+    [
+        ({"prefill": (9, 12), "decode": (18, 22)}, Verdict.REPRODUCED),
+        ({"prefill": (1, 3), "decode": (26, 30)}, Verdict.NOT_REPRODUCED),
+        ({"prefill": (12, 14), "decode": (26, 30)}, Verdict.NOT_REPRODUCED),
+        ({"prefill": (-9, -7), "decode": (12, 14)}, Verdict.NOT_REPRODUCED),
+        ({"prefill": (-9, -7), "decode": (-30, -20)}, Verdict.OPPOSITE),
+        ({"prefill": (-9, 15), "decode": (12, 14)}, None),
+        ({"prefill": (-9, 15), "decode": (26, 30)}, Verdict.NOT_REPRODUCED),
+    ],
+)
+def test_each_of_several_cases_must_agree_and_not_only_their_span(spans, verdict):
+    assert judge(claim(), over(**spans)).verdict is verdict
+
+
+def test_cases_that_are_off_are_named():
+    reason = judge(claim(), over(prefill=(12, 14), decode=(26, 30), train=(26, 28))).reason
+    assert reason == "saved_percent is 27 (12 to 30); not 10 to 20: decode 28 (26 to 30) and train 27 (26 to 28)"
+
+
+def test_one_case_is_its_own_figure():
+    alone = Value(estimate=2.0, low=1.0, high=3.0)
+    assert Value.over({"train": alone}) == alone
+
+
 def test_what_no_change_of_norm_can_reach_is_bounded_out():
     ruling = judge(claim(), measured(1, 0.5, 1.5, bounds=(BOUND,)))
     assert ruling.verdict is Verdict.BOUNDED_OUT

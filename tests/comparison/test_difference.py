@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
-from normbench.comparison.difference import Difference, Reading, Verdict, cost_range, difference, judge, percent, reading
+from normbench.comparison.difference import Difference, Reading, Verdict, cost_range, difference, judge, reading
 from normbench.comparison.drift import Drift, drift_of
 from normbench.metric import Better
 from normbench.stats import Interval, Unit, log_interval
@@ -192,10 +192,3 @@ def test_interval_of_one_run_alone_calls_what_moods_did():
 def test_intervals_of_the_package_are_read():
     interval = Interval(estimate=2.0, low=2.0, high=2.0, unit=Unit("process", 3))
     assert reading(interval) == Reading(log=log(2.0), error=0.0, freedom=2)
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0035, "0.35 %"), (0.05, "5 %"), (0.0996, "10 %"), (0.997, "100 %"), (1.4, "140 %"), (0.0, "0 %")]
-)
-def test_share_as_text(share, text):
-    assert percent(share) == text

@@ -16,9 +16,9 @@ from normbench.throughput_case import ThroughputCase
     [
         (2, [], 1, (12, 1)),
         (2, [], 3, (4, 3)),
-        (2, ["4"], 1, (4, 3)),
-        (2, ["4"], 3, (4, 3)),
-        (1, ["24"], 1, (24, 1)),
+        (2, [4], 1, (4, 3)),
+        (2, [4], 3, (4, 3)),
+        (1, [24], 1, (24, 1)),
     ],
 )
 def test_global_batch_is_processes_x_microbatches_x_batch(processes, batches, accumulation, expected):
@@ -32,11 +32,10 @@ def test_global_batch_is_processes_x_microbatches_x_batch(processes, batches, ac
     [
         ((24, 5, [], 1), "global-batch 24 cannot be split over 5 processes: 24 is not a multiple of 5"),
         ((24, 2, [], 5), "over 2 processes of 5 microbatches each: 24 is not a multiple of 10"),
-        ((24, 2, ["5"], 1), "global-batch 24 is not 2 processes x some microbatches x batch 5"),
-        ((24, 2, ["4"], 2), "global-batch 24 is not 2 processes x accumulation 2 x batch 4"),
+        ((24, 2, [5], 1), "global-batch 24 is not 2 processes x some microbatches x batch 5"),
+        ((24, 2, [4], 2), "global-batch 24 is not 2 processes x accumulation 2 x batch 4"),
         ((0, 2, [], 1), "global-batch 0 is less than 1"),
-        ((24, 2, ["2", "4"], 1), "give one batch"),
-        ((24, 2, ["two"], 1), "'two' is not a whole number"),
+        ((24, 2, [2, 4], 1), "give one batch"),
         ((24, 0, [], 1), "nproc 0 is less than 1"),
     ],
 )

@@ -7,18 +7,12 @@ import pytest
 from normbench.choices import Choices
 from normbench.cli.run import _start_processes
 from normbench.distributed.gathering import Gathering
-from normbench.distributed.launch import choose_port, words_of
+from normbench.distributed.launch import choose_port
 from normbench.distributed.measurer import team_measurer
 from normbench.distributed.place import Place
 from normbench.errors import UsageError
 from normbench.measure.measurer import Measurer
 from normbench.throughput import _implied
-
-
-def test_words_say_what_was_chosen_and_leave_out_defaults():
-    choices = Choices(tier="throughput", nproc=2, global_batch=8, checkpointing=True, network="gpt2")
-    assert words_of(choices) == ["--tier", "throughput", "--network", "gpt2", "--checkpointing", "--global-batch", "8"]
-    assert words_of(Choices()) == []
 
 
 def test_free_port_is_found_and_one_in_use_is_an_error():

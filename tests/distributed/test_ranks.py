@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from normbench.distributed.table import scaling_of
 from normbench.record import Role, Status
+from normbench.scaling import scaling_of
 from normbench.stored_run import RunStatus, read_run
 
 from .fragile_provider import DYING, HANGING

@@ -1,12 +1,11 @@
-"""A gate run on disk, and deciding again from it."""
+"""A gate run on disk, its blocks as they come."""
 
 from math import exp
 
 import pytest
 
 from normbench.errors import UsageError
-from normbench.gate.archive import Archive, read_blocks, replay
-from normbench.gate.decide import Verdict
+from normbench.gate.archive import Archive, read_blocks
 from normbench.gate.outcome import conclude
 from normbench.gate.policy import Policy
 from normbench.gate.standing import BlockSamples
@@ -51,12 +50,3 @@ def test_a_broken_line_before_the_last_is_named(tmp_path):
 def test_a_folder_that_is_no_gate_run_is_refused(tmp_path):
     with pytest.raises(UsageError, match="is no gate run"):
         read_blocks(tmp_path)
-
-
-def test_stored_blocks_are_decided_again_for_good(tmp_path):
-    # 12 blocks, fewer than the last look asks for: what the budget ended is decided on what there is.
-    blocks = {"slow": [block("slow", 0.1 + 0.001 * n) for n in range(12)], "same": [block("same", 0.001 * (-1) ** n) for n in range(12)]}
-    assert {name: found.verdict for name, found in replay(blocks, Policy(), cases=2).items()} == {
-        "slow": Verdict.REGRESSION,
-        "same": Verdict.PASS,
-    }

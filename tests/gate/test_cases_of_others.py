@@ -6,11 +6,13 @@ import json
 import math
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 
 from normbench.case import Case
 from normbench.choices import Choices
+from normbench.conditions import Cache
 from normbench.gate.decide import Decision, Supply, Verdict, block_log, decide, log_ratio
 from normbench.gate.outcome import CaseResult, ExitCode, RunEnd, conclude, to_json
 from normbench.gate.policy import Policy
@@ -46,7 +48,7 @@ def verdict(blocks, **fields):
 def test_b03_a_head_that_has_nothing_any_more_is_missing_and_not_green():
     outcome = conclude(POLICY, [result("a", Verdict.MISSING), result("b", Verdict.MISSING)])
     assert outcome.exit_code is ExitCode.MISSING
-    assert "a, b" in outcome.sentence
+    assert "a and b" in outcome.sentence
 
 
 def test_b03_a_renamed_case_is_missing_under_its_old_name_and_new_under_the_other():
@@ -170,7 +172,9 @@ def test_b43_a_gate_of_the_small_problem_against_the_large_one_is_no_pass(measur
 
 
 def test_b43_bandwidth_above_the_peak_of_the_device_is_an_error(measured):
-    results = derive_results(measured.values())
+    # With a warm cache no memory's peak applies, so the same times are read as those of a cold one.
+    cold = {one: msgspec.structs.replace(record.conditions, cache=Cache.COLD) for one, record in measured.items()}
+    results = derive_results(msgspec.structs.replace(record, conditions=cold[one]) for one, record in measured.items())
     seen = next(one.gbps for one in results if one.record.case == LARGE and one.record.role is Role.PROVIDER)
 
     def cells(peak_gbps):

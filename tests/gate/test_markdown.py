@@ -63,6 +63,18 @@ def test_markdown_begins_with_the_sentence_and_says_what_was_compared_where_and_
     assert text.count("\n|") == 2 + len(rows(OUTCOME))
 
 
+def test_markdown_shows_names_and_the_text_of_errors_as_they_are():
+    error = "KeyError in __init__: `a|b` is no list[int] of *args"
+    shown = r"KeyError in \_\_init\_\_: \`a\|b\` is no list\[int\] of \*args"
+    failed = CaseResult(case="op/rms_norm@_mine", decision=Decision(verdict=Verdict.FAILED, reason=error))
+    text = markdown(conclude(Policy(), [failed], [], notes=[error]), base="a_branch_", head="h", machine="m")
+    assert rf"- op/rms_norm@\_mine: {shown}" in text
+    assert f"- {shown}" in text.splitlines()
+    assert r"| op/rms_norm@\_mine |" in text
+    assert r"against base a_branch\_, on m." in text
+    assert "__init__" not in text
+
+
 def test_a_case_that_was_not_compared_says_why_and_one_that_got_worse_how_its_code_differs():
     assert reasons_of(OUTCOME) == ["gone: why gone", "slow: the arms differ in a.py"]
     assert "- slow: the arms differ in a.py" in markdown(OUTCOME, base="b", head="h", machine="m")

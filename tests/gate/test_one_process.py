@@ -15,7 +15,7 @@ from normbench.gate.process import Candidate, Setup
 from normbench.gate.sources import Sources
 from normbench.gate.trees import folder_tree
 from normbench.measure.block import BlockResult
-from normbench.measure.checking import CheckResult
+from normbench.measure.checking import Begun, CheckResult
 from normbench.measure.plan import Schedule
 from normbench.measure.worker import TaskDied
 from normbench.measurement import Block
@@ -65,7 +65,7 @@ def ok(arm, status=Status.OK):
 
 
 def test_both_arms_are_checked_in_one_process_that_has_nothing_prepared(arena):
-    Player.answers = [("begin", BASE), ("begin", HEAD), ok(HEAD, Status.WRONG), ok(BASE)]
+    Player.answers = [Begun(BASE), Begun(HEAD), Begun(None), ok(HEAD, Status.WRONG), ok(BASE)]
     assert arena.check(ONE) == (ok(BASE), ok(HEAD, Status.WRONG))
     assert not arena.is_ready
     (worker,) = Player.made
@@ -74,10 +74,16 @@ def test_both_arms_are_checked_in_one_process_that_has_nothing_prepared(arena):
 
 
 def test_an_arm_that_takes_the_process_down_is_told_from_one_that_was_not_reached(arena):
-    Player.answers = [("begin", BASE), TaskDied("killed by signal 9", 9)]
+    Player.answers = [Begun(BASE), TaskDied("killed by signal 9", 9)]
     base, head = arena.check(ONE)
     assert (base.status, base.reason) == (Status.ERROR, "killed by signal 9")
     assert (head.status, head.reason) == (Status.ERROR, "not reached: killed by signal 9")
+
+
+def test_a_process_that_dies_while_both_arms_are_compared_is_laid_on_neither_alone(arena):
+    Player.answers = [Begun(BASE), Begun(HEAD), Begun(None), TaskDied("killed by signal 9", 9)]
+    for result in arena.check(ONE):
+        assert (result.status, result.reason) == (Status.ERROR, "killed by signal 9")
 
 
 def test_preparing_replaces_the_process_and_a_round_keeps_it(arena):

@@ -23,9 +23,9 @@ from normbench.gate.sources import Sources
 from normbench.gate.trees import folder_tree
 from normbench.gate.two_processes import TwoProcesses
 from normbench.measure.plan import Schedule
-from normbench.measure.threads import affinity
 from normbench.measure.worker import TaskDied, TaskTimeout
 from normbench.record import Status
+from normbench.threads import affinity
 
 from .repositories import write
 

@@ -142,6 +142,19 @@ def test_resampled_runs_keep_a_bias_and_leave_out_what_was_slowed_on_purpose():
         resampled_alarms([slowed], policy=POLICY, samples=10, seed=0)
 
 
+def test_resampled_runs_share_the_error_rate_by_as_many_cases_as_the_runs_did():
+    """A case that is a little slower, about as much as can be found: the more cases share the error, the more rarely it is called."""
+    runs = [
+        msgspec.structs.replace(gate_run(seed), logs={"small": tuple(log + 0.019 for log in gate_run(seed).logs["small"])})
+        for seed in (0, 1)
+    ]
+    red = [
+        resampled_alarms([msgspec.structs.replace(run, cases=cases) for run in runs], policy=POLICY, samples=200, seed=0).hits
+        for cases in (1, 5000)
+    ]
+    assert red == [pytest.approx(65, abs=5), pytest.approx(26, abs=5)]
+
+
 def test_runs_are_kept_as_json_and_judged_again_from_it():
     run = gate_run(4, asked=0.05, slowed="large")
     read = msgspec.json.decode(msgspec.json.encode(run), type=GateRun)

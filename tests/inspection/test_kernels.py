@@ -8,7 +8,7 @@ from normbench.inspection.scope import CONVENTIONS
 from normbench.inspection.survey import Survey, cases_in_scope, survey
 from normbench.inspection.tables import breach_rows
 from normbench.kernels import backward, forward
-from normbench.measure.threads import available_cores
+from normbench.threads import available_cores
 
 
 def rounds_nothing(case):

@@ -252,3 +252,11 @@ def test_the_interpreter_rounds_to_nearest_even_as_a_gpu_does():
     y = rms_norm(torch.ones(1, 5, dtype=torch.bfloat16), weight, eps=0.0)[0].tolist()
     assert y[:4] == [1.0, 1 + 2**-6, 1 + 2**-7, 2.0]
     assert y[4] != y[4]
+
+
+def test_the_interpreter_rounds_float64_to_bfloat16_too():
+    x, dy = torch.randn(8, 64, dtype=torch.float64), torch.randn(8, 64, dtype=torch.float64)
+    weight = torch.ones(64, dtype=torch.bfloat16, requires_grad=True)
+    (dweight,) = torch.autograd.grad(rms_norm(x, weight), weight, dy)
+    exact = (dy * x * torch.rsqrt((x * x).mean(-1, keepdim=True))).sum(0)
+    torch.testing.assert_close(dweight.double(), exact, rtol=2**-8, atol=1e-4)

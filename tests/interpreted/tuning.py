@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from normbench.case import Case, Pass
-from normbench.kernels.tuning.candidates import candidates_for
-from normbench.kernels.tuning.operands import Operands, make_call
-from normbench.kernels.tuning.timing import require_same
+from normbench.tuning.candidates import candidates_for
+from normbench.tuning.operands import Operands, make_call
+from normbench.tuning.timing import require_same
 
 
 # The widths at which candidates have several rows a program, one, steps of a loop and blocks of columns.

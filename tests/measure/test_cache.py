@@ -7,32 +7,49 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from measure.fake_root import write
 from normbench.measure import cache
-from normbench.measure.cache import last_level_bytes, make_flush
+from normbench.measure.cache import cache_bytes, last_level_bytes, make_flush
+
+CACHES = "sys/devices/system/cpu/cpu0/cache"
 
 
-def write_sizes(root, *sizes: str) -> None:
-    for number, size in enumerate(sizes):
-        (root / f"index{number}").mkdir()
-        (root / f"index{number}" / "size").write_text(f"{size}\n")
+def write_caches(root, *caches: str) -> None:
+    """Lay out caches, each as `level type size`."""
+    for number, words in enumerate(caches):
+        for name, text in zip(("level", "type", "size"), words.split(" "), strict=True):
+            write(root, {f"{CACHES}/index{number}/{name}": text})
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected"),
+    ("caches", "expected"),
     [
         # As Linux writes it: two first-level caches, a second and a third level.
-        (["48K", "32K", "2048K", "36864K"], 36864 * 1024),
+        (["1 Data 48K", "1 Instruction 64K", "2 Unified 2048K", "3 Unified 36864K"], {1: 48 * 1024, 2: 2**21, 3: 36864 * 1024}),
         # No third level on many Arm cores.
-        (["64K", "64K", "1024K"], 2**20),
-        (["512M"], 512 * 2**20),
+        (["1 Instruction 64K", "1 Data 64K", "2 Unified 1024K"], {1: 2**16, 2: 2**20}),
+        (["4 Unified 512M"], {4: 512 * 2**20}),
         # A virtual machine or a container that hides its caches.
-        ([], 64 * 2**20),
-        (["", "unknown", "K"], 64 * 2**20),
+        ([], {}),
+        (["1 Data ", "2 Unified unknown", "3 Unified K", " Unified 32K"], {}),
     ],
 )
-def test_largest_cache_counts(tmp_path, sizes, expected):
-    write_sizes(tmp_path, *sizes)
-    assert last_level_bytes(tmp_path) == expected
+def test_caches_of_data_are_told_by_level_and_the_largest_counts(tmp_path, caches, expected):
+    write_caches(tmp_path, *caches)
+    assert cache_bytes(tmp_path) == expected
+    assert last_level_bytes(tmp_path) == (max(expected.values()) if expected else 64 * 2**20)
+
+
+def test_every_cache_that_a_thread_may_fill_counts(tmp_path):
+    """Eight cores with a last level for every two of them: one thread fills one of those, three threads three, sixteen all four."""
+    for cpu in range(8):
+        for index, level, size, shared in ((0, 1, "32K", f"{cpu}"), (1, 3, "32M", f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}")):
+            folder = f"sys/devices/system/cpu/cpu{cpu}/cache/index{index}"
+            facts = {"level": str(level), "type": "Unified", "size": size, "shared_cpu_list": shared}
+            write(tmp_path, {f"{folder}/{name}": text for name, text in facts.items()})
+    sizes = [last_level_bytes(tmp_path, cpus=range(8), threads=threads) for threads in (1, 3, 16)]
+    assert sizes == [count * 32 * 2**20 for count in (1, 3, 4)]
+    assert last_level_bytes(tmp_path, cpus=(2, 3), threads=16) == 32 * 2**20, "a process that may use two cores"
 
 
 def test_missing_folder_gives_the_default(tmp_path):
@@ -40,7 +57,7 @@ def test_missing_folder_gives_the_default(tmp_path):
 
 
 def test_flush_writes_twice_the_cache_every_time(monkeypatch):
-    monkeypatch.setattr(cache, "last_level_bytes", lambda: 1000)
+    monkeypatch.setattr(cache, "last_level_bytes", lambda **_: 1000)
     flush = make_flush("cpu")
     first = flush().clone()
     assert first.numel() * first.element_size() == 2000

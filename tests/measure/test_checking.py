@@ -9,8 +9,9 @@ import torch
 from normbench.adversary import Layout, Trial, Values
 from normbench.case import Case
 from normbench.conditions import Conditions
+from normbench.errors import NormbenchError
 from normbench.measure import checking, process
-from normbench.measure.checking import CheckResult, CheckTask, Purpose
+from normbench.measure.checking import Begun, CheckResult, CheckTask, Purpose, drained
 from normbench.record import Status
 from normbench.registry import Registry
 
@@ -211,3 +212,15 @@ def test_single_elements_of_any_stride_are_looked_at(shape, layout):
     case = Case.make("rms_norm", "forward_backward", shape, "float32")
     if Trial(layout=layout).fits(case):
         assert one("right", case=case, trials=(Trial(layout=layout),)).status is Status.OK
+
+
+def test_a_check_that_ends_early_leaves_its_results_and_who_was_at_work():
+    result, failure = CheckResult(provider="a", status=Status.OK), NormbenchError("killed")
+
+    def stream(*messages):
+        yield from messages
+        raise failure
+
+    assert drained([Begun("a"), Begun(None), result]) == ([result], None, None)
+    assert drained(stream(Begun("a"), result, Begun("b"))) == ([result], "b", failure)
+    assert drained(stream(Begun("a"), Begun("b"), Begun(None), result)) == ([result], None, failure)

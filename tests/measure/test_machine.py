@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 import normbench
-from normbench.measure.cgroup import memory_headroom_bytes, memory_limit_bytes
+from normbench.cgroup import memory_headroom_bytes, memory_limit_bytes
 from normbench.measure.machine import available_memory_bytes, git_commit, machine_identity, machine_record, package_versions
 
 from .fake_nvml import NOT_SUPPORTED, FakeNvml, NVMLError, card

@@ -17,7 +17,7 @@ from normbench.case import Case
 from normbench.conditions import Cache, Conditions, Pages
 from normbench.errors import NormbenchError, UsageError
 from normbench.measure import servers
-from normbench.measure.checking import CheckResult
+from normbench.measure.checking import Begun, CheckResult
 from normbench.measure.device import describe_device
 from normbench.measure.group import Group
 from normbench.measure.measurer import Measurer
@@ -379,8 +379,8 @@ def test_server_that_is_gone_is_started_again_for_the_others(monkeypatch, tmp_pa
     case = Case.make("rms_norm", "forward", (0, 64), "float32")
     script = [
         ([{"type": "cpu"}], None),
-        ([("begin", "aten"), ("begin", "hangs")], error),
-        ([("begin", "aten"), ("begin", None), CheckResult(provider="aten", status=Status.OK)], None),
+        ([Begun("aten"), Begun("hangs")], error),
+        ([Begun("aten"), Begun(None), CheckResult(provider="aten", status=Status.OK)], None),
     ]
     monkeypatch.setattr(ScriptedWorker, "script", script)
     monkeypatch.setattr(ScriptedWorker, "started", 0)

@@ -7,7 +7,7 @@ import torch
 
 from normbench.conditions import Conditions
 from normbench.measure import network_checking, process
-from normbench.measure.checking import CheckTask
+from normbench.measure.checking import Begun, CheckResult, CheckTask
 from normbench.measure.network_checking import check_networks, emit_norm_calls
 from normbench.model_case import ModelCase
 from normbench.models.networks import network
@@ -90,8 +90,8 @@ def check(*arms, pass_="forward"):
     with torch.set_grad_enabled(case.pass_.has_backward):
         task = CheckTask(case=case, conditions=Conditions(device="cpu", threads=1), providers=arms, seed=0)
         check_networks(task, messages.append)
-    assert [message[1] for message in messages if isinstance(message, tuple)] == [*arms, None]
-    return {message.provider: message for message in messages if not isinstance(message, tuple)}
+    assert [message.provider for message in messages if isinstance(message, Begun)] == [*arms, None]
+    return {message.provider: message for message in messages if isinstance(message, CheckResult)}
 
 
 @pytest.mark.parametrize("pass_", CASES)
@@ -175,7 +175,7 @@ def throughput_results(end, *providers):
     task = throughput_task(end, *providers)
     with torch.set_grad_enabled(task.case.pass_.has_backward):
         check_networks(task, messages.append)
-    return [message for message in messages if not isinstance(message, tuple)]
+    return [message for message in messages if isinstance(message, CheckResult)]
 
 
 @pytest.mark.parametrize("end", THROUGHPUT)

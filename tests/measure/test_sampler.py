@@ -11,7 +11,17 @@ import pytest
 from measure.clockwork import FakeTimer
 from normbench.errors import NormbenchError
 from normbench.measure.plan import Cost, Schedule
-from normbench.measure.sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
+from normbench.measure.sampler import (
+    LONG_CALL_S,
+    Call,
+    Samples,
+    first_calls,
+    first_costs,
+    in_turn,
+    process_page_faults,
+    take_repetition,
+    warm_up,
+)
 from normbench.measure.timer import Sample
 
 
@@ -160,6 +170,29 @@ def test_warm_up_of_a_call_that_takes_no_time_ends():
     assert warmed([0.0])[0] == 2
 
 
+def costs_of(**costs_s):
+    """Return how often each arm was called, what its next call costs and what warming up takes a repetition, in seconds."""
+    timer = FakeTimer()
+    costs, warm_up_s = first_costs({arm: Call(run=timer.call(arm, cost)) for arm, cost in costs_s.items()}, timer, clock=timer.clock)
+    return {arm: timer.events.count(arm) for arm in costs_s}, {arm: cost.call_s for arm, cost in costs.items()}, warm_up_s
+
+
+def test_first_call_is_no_measure_of_the_next_however_long_it_took():
+    """A compilation of 60 s, or a library that is loaded, says nothing of a call of 1 ms."""
+    calls, costs, warm_up_s = costs_of(compiled=[60.0, 1e-3], plain=[0.3, 2e-3])
+    assert costs == {"compiled": pytest.approx(1e-3), "plain": pytest.approx(2e-3)}
+    assert calls == {"compiled": 3, "plain": 3}
+    assert warm_up_s == pytest.approx(2 * 1e-3 + 2 * 2e-3), "what was done once is not done in every repetition"
+
+
+def test_long_calls_are_warmed_up_by_their_first_one_unless_that_took_far_longer_than_the_quickest():
+    long_s = 2 * LONG_CALL_S
+    calls, costs, warm_up_s = costs_of(compiled=[60.0, long_s], plain=[long_s], other=[1.5 * long_s])
+    assert calls == {"compiled": 2, "plain": 2, "other": 1}
+    assert costs == {"compiled": pytest.approx(long_s), "plain": pytest.approx(long_s), "other": pytest.approx(1.5 * long_s)}
+    assert warm_up_s == pytest.approx(3.5 * long_s)
+
+
 def test_warm_up_does_what_comes_before_each_call_and_tells_its_cost():
     made, cost = warmed(1e-3, before_s=0.25)
     assert made == 2
@@ -188,3 +221,12 @@ def test_first_calls_are_one_of_each_arm_with_what_comes_before():
     costs = first_calls(calls, timer, clock=timer.clock)
     assert [event for event in timer.events if event in calls or event == "before"] == ["before", "a", "b"]
     assert (costs["a"].call_s, costs["a"].before_s, costs["b"].call_s) == pytest.approx((3.0, 0.5, 2.0))
+
+
+def test_steps_before_a_call_run_in_turn_and_none_is_no_step():
+    done = []
+    first, second = (lambda: done.append(1)), (lambda: done.append(2))
+    assert in_turn() is in_turn(None, None) is None
+    assert in_turn(None, first) is first
+    in_turn(second, None, first)()
+    assert done == [2, 1]

@@ -12,7 +12,8 @@ import pytest
 
 from normbench.measure import timer as timer_module
 from normbench.measure.plan import MAX_LAUNCH_S
-from normbench.measure.timer import CudaTimer, SynchronisedTimer, WallTimer, run_calls
+from normbench.measure.timer import CudaTimer, SynchronisedTimer, WallTimer, run_calls, timer_of
+from normbench.measurement import UNHELD
 
 # 1 is a sample of its own; 7, 8 and 9 lie around the unrolled eight; 1000 is what a call of a microsecond needs.
 COUNTS = [1, 7, 8, 9, 1000]
@@ -230,6 +231,30 @@ def test_kernel_shorter_than_its_launch_is_timed_at_its_own_speed(clock, launch_
     assert sample.host_s > sample.time_s, "which says that the call is launch-bound"
 
 
+# 1500 launches of 8 us, and 4000: more than the device can be held back for. As many kernels of 2 us take it 3 ms, and 8.
+@pytest.mark.parametrize("kernels", [1500, 4000])
+def test_call_that_takes_too_long_to_launch_is_timed_with_its_launching(clock, kernels):
+    cuda = FakeCuda(clock, kernel_s=2e-6, launch_s=8e-6)
+
+    def step() -> None:
+        for _ in range(kernels):
+            cuda.call()
+
+    timer = CudaTimer(0, cuda).suited_to(kernels * 8e-6)
+    sample = timer.sample(step, 1)
+    assert sample.time_s == pytest.approx(kernels * 8e-6 + 2e-6, rel=1e-3)
+    assert cuda.holds_s == []
+    assert timer.name == UNHELD
+
+
+def test_timer_that_suits_goes_on_with_what_it_has_learnt(clock):
+    cuda = FakeCuda(clock, launch_s=300e-6)
+    timer = CudaTimer(0, cuda)
+    timer.sample(cuda.call, 1)
+    assert timer.suited_to(300e-6) is timer
+    assert timer.name == "cuda_event"
+
+
 def test_first_sample_assumes_a_usual_launch(clock):
     cuda = FakeCuda(clock, kernel_s=2e-6, launch_s=35e-6)
     assert CudaTimer(0, cuda).sample(cuda.call, 10).time_s == pytest.approx(2e-6)
@@ -293,3 +318,12 @@ def test_a_synchronised_sample_lasts_until_the_device_is_done():
     # One wait of 10 ms is inside, shared by two calls; what was queued before is not.
     assert 0.005 <= sample.time_s < 0.01
     assert sample.host_s is None
+
+
+@pytest.mark.parametrize(
+    ("device", "is_single", "kind"),
+    [("cpu", False, WallTimer), ("cpu", True, WallTimer), ("cuda", False, CudaTimer), ("cuda", True, SynchronisedTimer)],
+)
+def test_the_clock_is_the_devices_and_waits_for_it_where_a_user_does(monkeypatch, device, is_single, kind):
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(clock_rate=1_000_000))
+    assert type(timer_of(SimpleNamespace(type=device), is_single=is_single)) is kind

@@ -1,6 +1,7 @@
 """LayerNorm to RMSNorm: the same function where centring and bias find a place, and said so where not."""
 
 import copy
+import re
 
 import pytest
 import torch
@@ -96,9 +97,9 @@ def test_a_pre_ln_model_is_converted_without_a_difference_where_copied_weights_a
     assert conversion.is_exact
     assert off(model, conversion.model, batch) < 1e-14
     assert off(model, convert_model(model, fold=False).model, batch) > 1e-2
-    kinds = {type(module) for module in conversion.model.modules()}
-    assert normbench.nn.RMSNorm in kinds
-    assert nn.LayerNorm not in kinds
+    norms = [module for module in conversion.model.modules() if isinstance(module, nn.LayerNorm | nn.RMSNorm)]
+    assert all(isinstance(module, normbench.nn.RMSNorm) for module in norms)
+    assert len(norms) == len(conversion.norms)
 
 
 def test_the_head_is_untied_from_an_embedding_that_is_centred_and_gets_a_bias():
@@ -257,6 +258,118 @@ def test_a_writer_that_is_not_known_of_is_noticed_after_it_and_not_before():
     inexact = {norm.name: norm.reasons[0] for norm in conversion.norms if not norm.is_exact}
     assert list(inexact) == [f"stack.blocks.{block}.norm" for block in (2, 3, 4, 5)] + ["stack.final_norm"]
     assert all("something else writes to it" in why for why in inexact.values())
+
+
+def share_a_norm(model):
+    model.transformer.h[1].ln_1 = model.transformer.h[0].ln_1
+
+
+def share_an_attention(model):
+    model.transformer.h[1].attn = model.transformer.h[0].attn
+
+
+def drop_a_norm(model):
+    model.transformer.h[1].ln_1 = nn.Identity()
+
+
+def put_an_rms_norm(model):
+    model.transformer.h[1].ln_1 = nn.RMSNorm(64, eps=1e-5).double()
+
+
+def hook_a_norm(model):
+    model.transformer.h[1].ln_1.register_forward_hook(lambda module, inputs, output: output.relu())
+
+
+def shorten_embeddings(model):
+    model.transformer.wte.max_norm = 0.1
+
+
+def return_the_trunk(model):
+    model.config.output_hidden_states = True
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (share_a_norm, "it stands at transformer.h.1.ln_1 too, where others read its output"),
+        (share_an_attention, "transformer.h.0.attn.c_attn, which reads its output, reads that of another norm too"),
+        (drop_a_norm, "transformer.h.1.ln_1, which reads the same, is no LayerNorm but Identity, and would miss the mean"),
+        (put_an_rms_norm, "transformer.h.1.ln_1, which reads the same, is no LayerNorm but RMSNorm, and would miss the mean"),
+        (hook_a_norm, r"the outputs differ by .* of their size \(logits\): something else reads or writes here"),
+        (shorten_embeddings, r"the outputs differ by .* of their size \(logits\)"),
+        (return_the_trunk, r"the outputs differ by .* of their size \(hidden_states"),
+    ],
+)
+def test_a_model_changed_by_its_user_is_not_called_exact(change, why):
+    model, batch = gpt2()
+    change(model)
+    conversion = convert_model(model, {"random": batch})
+    assert not conversion.is_exact
+    assert any(re.search(why, reason) for norm in conversion.norms for reason in norm.reasons)
+    if change is not return_the_trunk:
+        assert off(model, conversion.model, batch) > 1e-6
+
+
+def test_a_shared_norm_leaves_the_others_exact():
+    model, batch = gpt2()
+    share_a_norm(model)
+    conversion = convert_model(model, {"random": batch})
+    assert [norm.name for norm in conversion.norms if not norm.is_exact] == ["transformer.h.0.ln_1"]
+    nn.init.zeros_(model.transformer.h[0].ln_1.bias)
+    conversion = convert_model(model, {"random": batch})
+    assert conversion.is_exact
+    assert off(model, conversion.model, batch) < 1e-14
+
+
+@pytest.mark.parametrize("shares_weight", [False, True])
+def test_readers_that_share_a_bias_get_one_each(shares_weight):
+    model, batch = gpt2()
+    first, second = (model.transformer.h[block].attn.c_attn for block in (0, 1))
+    second.bias = first.bias
+    if shares_weight:
+        second.weight = first.weight
+    conversion = convert_model(model, {"random": batch})
+    assert conversion.is_exact
+    assert "transformer.h.1.attn.c_attn.bias" in conversion.untied
+    assert off(model, conversion.model, batch) < 1e-14
+
+
+def test_a_block_that_stands_twice_is_converted_exactly_and_is_not_tied_to_itself():
+    model, batch = gpt2()
+    model.transformer.h[1] = model.transformer.h[0]
+    conversion = convert_model(model, {"random": batch})
+    assert conversion.is_exact
+    assert conversion.untied == ("lm_head.weight",)
+    assert off(model, conversion.model, batch) < 1e-14
+
+
+def test_norms_that_share_weights_are_converted_exactly():
+    model, batch = gpt2()
+    for name in ("weight", "bias"):
+        setattr(model.transformer.h[1].ln_1, name, getattr(model.transformer.h[0].ln_1, name))
+    conversion = convert_model(model, {"random": batch})
+    assert conversion.is_exact
+    assert off(model, conversion.model, batch) < 1e-14
+
+
+def test_a_second_head_on_the_last_norm_is_noticed():
+    class Valued(ToyLanguageModel):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.value = nn.Linear(32, 1)
+            self.stack.final_norm.register_forward_hook(self._keep)
+
+        def _keep(self, module, inputs, output):
+            self.kept = output
+
+        def __call__(self, tokens):
+            return super().__call__(tokens), self.value(self.kept)
+
+    torch.manual_seed(0)
+    model, batch = spread(Valued(40, 16, 32, 3, 4)), {"tokens": TOKENS}
+    conversion = convert_model(model, {"random": batch})
+    assert not any(norm.is_exact for norm in conversion.norms)
+    assert all("(1): something else reads or writes here" in norm.reasons[-1] for norm in conversion.norms)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

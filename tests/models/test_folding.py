@@ -87,6 +87,37 @@ def test_a_head_tied_to_the_embedding_gets_a_copy_and_the_writer_keeps_its_own()
     assert untie(model, {"embedding"}) == ()
 
 
+def test_the_first_reader_keeps_a_bias_that_several_share():
+    shared = nn.Linear(3, 2)
+    model = nn.ModuleDict({"first": nn.Linear(4, 2), "second": nn.Linear(4, 2), "other": shared})
+    model["first"].bias = model["second"].bias = shared.bias
+    assert untie(model, set(), {"first", "second"}) == ("second.bias", "other.bias")
+    assert len({id(module.bias) for module in model.values()}) == 3
+    wanted = shared.bias.clone()
+    fold_bias(model["first"], torch.ones(4))
+    assert torch.equal(model["second"].bias, wanted)
+    assert torch.equal(model["other"].bias, wanted)
+
+
+def test_a_module_that_stands_in_two_places_is_not_tied_to_itself():
+    shared = nn.Linear(4, 4)
+    assert untie(nn.ModuleDict({"one": shared, "two": shared}), {"one"}, {"one"}) == ()
+
+
+def test_a_configuration_is_told_of_a_tied_embedding_alone():
+    class Configuration:
+        tie_word_embeddings = True
+
+    model = nn.ModuleDict({"embedding": nn.Embedding(5, 4), "head": nn.Linear(4, 5), "other": nn.Linear(4, 5)})
+    model.config = Configuration()
+    model["other"].bias = model["head"].bias
+    assert untie(model, {"embedding"}, {"head", "other"}) == ("other.bias",)
+    assert model.config.tie_word_embeddings
+    model["head"].weight = model["embedding"].weight
+    assert untie(model, {"embedding"}) == ("head.weight",)
+    assert not model.config.tie_word_embeddings
+
+
 def test_writers_tied_to_each_other_stay_tied():
     model = nn.ModuleDict({"source": nn.Embedding(5, 4), "target": nn.Embedding(5, 4)})
     model["target"].weight = model["source"].weight

@@ -13,11 +13,32 @@ from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 import normbench.nn
+from normbench.case import Case, Convention, Norm, Pass
+from normbench.models.named import NamedNorm
 from normbench.models.networks import network
-from normbench.models.norms import find_norms, survey
+from normbench.models.norms import case_of_call, find_norms, survey
 
 from .families import PLACES
-from .lookalikes import Annotated, Gain, GatedNorm, OutsideRMS, PlusOneLayerNorm, Quiet, Scale, SoftmaxNorm
+from .lookalikes import (
+    Annotated,
+    ChannelsFirst,
+    DroppingNorm,
+    Fused,
+    Gain,
+    GatedNorm,
+    GuardedNorm,
+    OptionallyGatedNorm,
+    OutsideRMS,
+    PlusOneLayerNorm,
+    Quiet,
+    Scale,
+    SoftmaxNorm,
+    WideNorm,
+    beside_the_root,
+    clamped_length,
+    clamped_mean_square,
+    zero_for_nan,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -51,6 +72,14 @@ OTHERS = [
     (PlusOneLayerNorm(48), r"PlusOneLayerNorm: it is layer_norm with a factor of 1 \+ weight"),
     (SoftmaxNorm(48), "SoftmaxNorm: it computes neither layer_norm nor rms_norm"),
     (GatedNorm(48), r"GatedNorm: it cannot be called on one tensor .*: TypeError"),
+    (OptionallyGatedNorm(48), "OptionallyGatedNorm: it takes a second input 'gate'"),
+    (Fused(48), r"Fused: it takes a second input '\*residual'"),
+    (
+        ChannelsFirst(48),
+        r"ChannelsFirst: it is layer_norm, but not with a dimension more: it cannot be called on one tensor \(1, 2, 2, 48\)",
+    ),
+    (DroppingNorm(48).eval(), "DroppingNorm: it is layer_norm, but not in training: off by"),
+    (WideNorm(48), "WideNorm: it is layer_norm, but returns float32 for bfloat16"),
     (nn.LayerNorm(1), "LayerNorm: a single value is no row to be normed"),
     (nn.LayerNorm(48, device="meta"), "LayerNorm: its parameters are on the meta device"),
     (nn.utils.parametrizations.weight_norm(nn.LayerNorm((4, 12))), "ParametrizedLayerNorm: its parameters are computed anew"),
@@ -93,6 +122,33 @@ def test_what_only_looks_like_a_norm_is_left_with_a_reason(module, reason):
     assert left.name == "0"
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(left.reason)
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        *(make(least) for make in (clamped_length, clamped_mean_square, beside_the_root) for least in (1e-8, 1e-12, 1e-16, 1e-20, 1e-30)),
+        zero_for_nan,
+    ],
+)
+def test_a_guard_against_zero_that_is_no_eps_in_the_root_is_never_taken_for_none(guard):
+    model = nn.Sequential(GuardedNorm(48, guard))
+    assert torch.equal(model(torch.zeros(1, 48)), torch.zeros(1, 48))
+    assert find_norms(model) == ()
+    assert "its eps does not stand inside the root" in (reason := survey(model)[1][0].reason) or "guards against zero" in reason
+
+
+def test_a_norm_without_an_eps_divides_by_zero():
+    (found,) = find_norms(nn.Sequential(nn.RMSNorm(48, eps=0.0)))
+    assert found.eps == 0.0
+    assert nn.RMSNorm(48, eps=0.0)(torch.zeros(1, 48)).isnan().all()
+
+
+def test_the_mode_of_a_norms_parts_stays_too():
+    model = nn.Sequential(DroppingNorm(48))
+    model[0].dropout.eval()
+    survey(model)
+    assert (model[0].training, model[0].dropout.training) == (True, False)
 
 
 @pytest.mark.parametrize("module", STRANGERS, ids=name_of)
@@ -154,3 +210,31 @@ def test_a_norm_that_stands_in_two_places_is_found_once():
     shared = nn.LayerNorm(48)
     (found,) = find_norms(nn.Sequential(shared, nn.GELU(), shared))
     assert found.name == "0"
+
+
+def called(module, x):
+    (found,) = find_norms(module)
+    return case_of_call(found, x, Pass.FORWARD)
+
+
+def test_call_is_a_case_of_the_op_tier_over_the_product_of_the_norms_dimensions():
+    assert called(nn.LayerNorm((3, 8)), torch.zeros(2, 5, 3, 8)) == Case.make("layer_norm", "forward", (2, 5, 24), "float32")
+    mixed = nn.LayerNorm(8, bias=False).bfloat16()
+    expected = Case.make("layer_norm", "forward", (2, 8), "float32", weight_dtype="bfloat16", bias=False)
+    assert called(mixed, torch.zeros(2, 8)) == expected
+
+
+@pytest.mark.parametrize(("dtype", "eps"), [("float64", 2.0**-52), ("float32", 2.0**-23), ("bfloat16", 2.0**-23)])
+def test_no_eps_is_that_of_the_dtype_that_is_computed_in(dtype, eps):
+    module = nn.RMSNorm(8, dtype=getattr(torch, dtype))
+    assert called(module, torch.zeros(2, 8, dtype=getattr(torch, dtype))).eps == eps
+
+
+def test_parameters_are_found_whatever_they_are_called():
+    module = NamedNorm(Norm.LAYER_NORM, (8,), eps=1e-5, convention=Convention.TORCH, weight_name="gain", bias_name="shift", provider=None)
+    module.gain, module.shift = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+    assert called(module, torch.zeros(2, 8)) == Case.make("layer_norm", "forward", (2, 8), "float32")
+
+
+def test_call_in_a_dtype_that_no_norm_takes_is_no_case():
+    assert called(nn.LayerNorm(8), torch.zeros(2, 8, dtype=torch.int32)) is None

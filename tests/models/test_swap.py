@@ -19,7 +19,7 @@ from normbench.models.swap import swap_norms
 from normbench.nn import LayerNorm, RMSNorm
 
 from .families import PLACES
-from .lookalikes import Annotated, Gain, Quiet
+from .lookalikes import Annotated, Gain, GuardedNorm, Quiet, clamped_length
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -141,6 +141,62 @@ def test_mode_hooks_frozen_parameters_and_attributes_are_kept():
     handle.remove()
     model(torch.randn(2, 8))
     assert len(calls) == 1
+
+
+def test_hooks_on_gradients_are_called_as_before():
+    model, calls = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8)), []
+    model[1].register_full_backward_hook(lambda *_: calls.append("after"))
+    model[1].register_full_backward_pre_hook(lambda *_: calls.append("before"))
+    swap_norms(model, provider="aten")
+    model(torch.randn(2, 8)).sum().backward()
+    assert calls == ["before", "after"]
+
+
+class Calling(nn.Module):
+    """Call a norm by the name of its input."""
+
+    def __init__(self, norm, name):
+        super().__init__()
+        self.norm, self.name = norm, name
+
+    def forward(self, x):
+        return self.norm(**{self.name: x})
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+@pytest.mark.parametrize(("module", "name"), [(nn.LayerNorm, "input"), (nn.RMSNorm, "x"), (LlamaRMSNorm, "hidden_states"), (Quiet, "x")])
+def test_a_norm_is_still_called_by_the_name_of_its_input(module, name, norm):
+    model, x = Calling(module(48), name), torch.randn(2, 48)
+    swap_norms(model, norm=norm, provider="aten")
+    first = model(x)
+    assert torch.equal(model.norm(x), first)
+    # Also when it is swapped once more, or written and read.
+    swap_norms(model, provider="eager")
+    torch.testing.assert_close(model(x), first)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(x), model(x))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gate'"):
+        model.norm(x, gate=x)
+
+
+def test_rows_of_padding_stay_zero():
+    model = nn.Sequential(nn.Embedding(10, 8, padding_idx=0), GuardedNorm(8, clamped_length(1e-12)), nn.LayerNorm(8))
+    tokens = torch.tensor([[0, 3]])
+    wanted = model(tokens)
+    swap = swap_norms(model, provider="aten")
+    assert [one.name for one in swap.left] == ["1"]
+    torch.testing.assert_close(model(tokens), wanted)
+
+
+def test_a_gated_norm_of_mamba_is_left_and_the_model_computes_as_before():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "num_heads": 4, "head_dim": 8, "state_size": 4, "n_groups": 1, "num_hidden_layers": 1, "vocab_size": 20}
+    tokens = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    model, x = transformers.Mamba2ForCausalLM(transformers.Mamba2Config(**sizes, **tokens)).eval(), torch.randint(20, (2, 6))
+    wanted = model(x).logits
+    swap = swap_norms(model, provider="aten")
+    assert [one.reason for one in swap.left] == ["MambaRMSNormGated: it takes a second input 'gate'"]
+    assert len(swap.replaced) == 2
+    torch.testing.assert_close(model(x).logits, wanted)
 
 
 def test_parameters_keep_names_of_their_own():

@@ -86,6 +86,53 @@ def test_a_layer_by_itself_knows_of_no_writers():
     assert len(wires_of(Transformer(8, 1, 2, 8, 10), {found.name for found in find_norms(Transformer(8, 1, 2, 8, 10))})) == 5
 
 
+class Attention(nn.Module):
+    """Somebody's own class of a name that is declared of another: between its norms and the product may be anything."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.query_norm, self.key_norm = nn.LayerNorm(8), nn.LayerNorm(8)
+
+
+def test_a_class_is_not_known_by_its_name_alone():
+    assert wires_of(Attention(), {"query_norm", "key_norm"}) == {}
+
+
+def test_a_class_derived_from_a_known_one_is_known_unless_its_forward_is_its_own():
+    class Same(ToyLanguageModel):
+        pass
+
+    class Other(ToyLanguageModel):
+        def forward(self, tokens):
+            return super().forward(tokens)
+
+    assert wires_of(Same(layers=1), {"stack.final_norm"})["stack.final_norm"].readers == ("head",)
+    assert wires_of(Other(layers=1), {"stack.final_norm"}) == {}
+    replaced = ToyLanguageModel(layers=1)
+    replaced.forward = lambda tokens: tokens
+    assert wires_of(replaced, {"stack.final_norm"}) == {}
+
+
+def test_paths_are_the_first_ones_of_parts_that_stand_in_several_places():
+    model = ToyLanguageModel(layers=2)
+    model.stack.blocks[2] = model.stack.blocks[0]
+    first, second = (wires_of(model, {"stack.blocks.0.norm", "stack.blocks.2.norm"})[f"stack.blocks.{block}.norm"] for block in (0, 2))
+    assert first.readers == second.readers == tuple(f"stack.blocks.0.sublayer.{part}" for part in ("query", "key", "value"))
+    assert first.writers == second.writers
+
+
+def test_what_stands_in_the_place_of_a_norm_keeps_the_trunk_uncentred():
+    model = ToyLanguageModel(layers=2)
+    model.stack.blocks[1].norm = nn.Identity()
+    wires = wires_of(model, {found.name for found in find_norms(model)})
+    assert len(wires) == 4
+    for wire in wires.values():
+        assert not wire.writers
+        assert wire.why_uncentred == "stack.blocks.1.norm, which reads the same, is no LayerNorm but Identity, and would miss the mean"
+        assert wire.readers
+
+
 def test_a_model_that_nothing_is_known_of_has_no_wires():
     assert wires_of(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), {"1"}) == {}
 

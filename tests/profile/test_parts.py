@@ -6,7 +6,7 @@ from watched_steps import MODULES, event, profile_of, step, training_step
 from normbench.case import Case
 from normbench.profile.costs import BETWEEN
 from normbench.profile.kinds import ModuleKind
-from normbench.profile.parts import by_kind, by_module, by_operator, launches, like_layers, norm_parts
+from normbench.profile.parts import by_kind, by_module, by_operator, launches, norm_parts
 from normbench.profile.summary import Basis, Module
 from normbench.traffic import bytes_moved
 
@@ -57,12 +57,6 @@ def test_a_module_has_all_that_is_in_it_and_like_layers_are_one():
     assert list(parts) == ["", "h", "h.*", "h.*.ln"]
     assert [part.host_s for part in parts.values()] == pytest.approx([10, 10, 10, 4])
     assert [part.calls for part in parts.values()] == [1, 0, 2, 2]
-
-
-def test_numbers_in_a_path_are_left_open():
-    assert like_layers("h.12.mlp.experts.3.up") == "h.*.mlp.experts.*.up"
-    assert like_layers("ln_1") == "ln_1"
-    assert like_layers("") == ""
 
 
 def test_norms_have_their_shapes_and_the_fewest_bytes_they_can_move():

@@ -12,10 +12,12 @@ import synthetic
 
 from normbench.case import Case
 from normbench.conditions import Conditions
-from normbench.drawing.canvas import pages, png, size_ticks, value_ticks
-from normbench.record import Status
+from normbench.definition import Definition
+from normbench.drawing.canvas import png, size_ticks, value_ticks
+from normbench.record import Departure, Status
 from normbench.report.figures import bandwidth_figure, time_figure
 from normbench.report.heatmap import speedup_figure
+from normbench.report.pages import pages
 from normbench.report.tables import by_scope
 from normbench.results import derive_results
 
@@ -90,6 +92,12 @@ def test_map_cells_hold_figures_or_the_status():
     assert {"oom", "not side by side"} <= found
     assert any(text.startswith(("1.9", "2.0")) for text in found)
     assert any(text.endswith("≈") for text in found)
+
+
+def test_map_says_of_another_formula_that_it_is_one():
+    apart = Departure(definition=Definition.EPS_OUTSIDE_ROOT, accuracy=())
+    records = [*synthetic.group(CASE, ["aten", "compile"]), synthetic.record(CASE, "guide", departure=apart)]
+    assert {"another formula"} <= texts(speedup_figure(page(records)))
 
 
 def test_lines_say_what_is_not_shown():

@@ -38,7 +38,7 @@ def records(**changes):
 
 def sections(given):
     results = derive_results(given)
-    return network_sections(results, attribute(results))
+    return network_sections(synthetic.info(), results, attribute(results))
 
 
 def render(given):
@@ -80,7 +80,6 @@ def test_a_network_has_its_times_and_a_row_for_every_change():
     for row in section.savings.rows:
         assert len(row) == len(section.savings.header)
         assert all(row)
-    assert " ".join(section.command).startswith("normbench run --tier model --network gpt2 --preset tiny --dtype float32")
 
 
 def test_networks_differ_in_size_or_conditions_are_told_apart():

@@ -27,7 +27,7 @@ def test_rates_against_the_batch_have_a_panel_for_each_mode_and_network_and_a_li
     found = [one for one in companies(throughput_runs.whole_run()) if one.setting.mode.value != "train"]
     figure = batch_figure(found)
     titles = [axis.get_title() for axis in figure.axes]
-    assert titles == ["gpt2, prefill", "llama, prefill", "gpt2, decode", "llama, decode"]
+    assert titles == [f"{what}, 64 tokens" for what in ("gpt2, prefill", "llama, prefill", "gpt2, decode", "llama, decode")]
     for axis in figure.axes:
         assert len(axis.containers) == 5, "four arms and the network without norms"
         assert [label.get_text() for label in axis.get_xticklabels()] == ["1", "4", "16"]
@@ -42,6 +42,18 @@ def test_points_of_one_batch_stand_apart_and_at_their_rates():
     expected = {round(2 / time_s) for time_s in throughput_runs.TIMES.values()}
     assert len(expected) == 4
     assert all(0.85 < line.get_ydata()[0] * 10e-3 < 1.6 for line in lines), "one token in about 10 ms"
+
+
+def test_sequences_of_another_length_have_a_panel_of_their_own():
+    found = companies([record for size in ((1, 32), (4, 32), (1, 64), (4, 64)) for record in throughput_runs.group(size=size)])
+    figure = batch_figure(found)
+    assert [axis.get_title().rpartition(", ")[2] for axis in figure.axes] == ["32 tokens", "64 tokens"]
+    assert {len(container.lines[0].get_xdata()) for axis in figure.axes for container in axis.containers} == {2}
+
+
+def test_one_batch_of_several_lengths_has_bars():
+    found = companies([record for size in ((1, 32), (1, 64)) for record in throughput_runs.group(size=size)])
+    assert [one.file.partition("-decode")[0] for one in draw_rates(found) if one.file.startswith("rates")] == ["rates-bars"]
 
 
 def test_panels_hold_the_whole_interval_of_every_rate():

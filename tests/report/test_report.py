@@ -153,7 +153,7 @@ def test_norms_are_compared_with_a_warning():
 
 def test_every_table_has_its_command():
     text = render(synthetic.full_run())
-    assert text.count("normbench run --grid 4x128x512,8x256x1024,16x512x2048,32x1024x4096 --norm") == 4
+    assert text.count("normbench run --grid 4x128x512,8x256x1024,16x512x2048,32x1024x4096 --provider") == 4
     assert "normbench run --grid seed --seed 0" in text
 
 
@@ -201,7 +201,7 @@ def test_what_looks_odd_is_said(records, peak, words):
 
 def test_folder_that_cannot_be_written_is_explained(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(NormbenchError, match=r"cannot write the report to .*file"):
+    with pytest.raises(NormbenchError, match=r"cannot write report.md to .*file"):
         write_report(synthetic.run(synthetic.group(CASE)), tmp_path / "file" / "below")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+import msgspec
 import pytest
 import synthetic
 
 from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.conditions import Cache, Conditions
 from normbench.definition import Definition
 from normbench.record import Departure, Status
-from normbench.report.commands import run_command, scope_command
 from normbench.report.tables import accuracy_table, allocation_table, bandwidth_table, by_scope, fastest, memory_table, time_table
 from normbench.results import derive_results
 
@@ -86,7 +88,19 @@ def test_single_repetition_has_no_interval_and_says_so():
     one = {name: synthetic.measurement(1e-3, processes=1, repetitions=1, name=name) for name in ("aten", "compile")}
     grid = only([synthetic.record(CASE, name, measurement=taken) for name, taken in one.items()])
     assert "(no interval)" in cells(time_table(grid)[1])["8x256x1024"]["compile"]
-    assert len(fastest(grid.row(CASE.shape))) == 1
+
+
+def test_single_measurement_makes_no_winner():
+    times = {"aten": 1.00e-5, "compile": 0.99e-5}
+    taken = {name: synthetic.measurement(time_s, processes=1, repetitions=1, name=name) for name, time_s in times.items()}
+    grid = only([synthetic.record(CASE, name, measurement=one) for name, one in taken.items()])
+    assert sorted(fastest(grid.row(CASE.shape))) == ["aten", "compile"]
+
+
+def test_providers_that_were_measured_differently_often_have_no_winner():
+    taken = {name: synthetic.measurement(1e-3, processes=count, name=name) for name, count in (("aten", 5), ("compile", 4))}
+    grid = only([synthetic.record(CASE, name, measurement=one) for name, one in taken.items()])
+    assert sorted(fastest(grid.row(CASE.shape))) == ["aten", "compile"]
 
 
 @pytest.mark.parametrize("status", [status for status in Status if not status.is_measured])
@@ -102,13 +116,23 @@ def test_case_that_one_provider_was_not_asked_for_is_a_dash():
     assert cells(time_table(grid)[1])["4x128x512"]["compile"] == "\u2013"
 
 
-def test_bandwidth_cell_has_share_of_copy_and_peak_is_the_limit():
+def test_bandwidth_cell_has_share_of_copy():
     grid = only(synthetic.group(CASE, aten=4e-3, compile=2e-3, copy=2e-3))
     row = cells(bandwidth_table(grid, None))["8x256x1024"]
     assert row["aten"].endswith("(50 %)")
     assert row["bytes moved"] == "16.0 MiB"
     assert float(row["copy, GB/s"]) == pytest.approx(8.4, abs=0.5)
-    assert cells(bandwidth_table(grid, 6.0))["8x256x1024"]["compile"].startswith("**error**")
+
+
+@pytest.mark.parametrize("cache", Cache)
+def test_peak_of_memory_limits_what_is_read_from_a_cold_cache_alone(cache):
+    conditions = msgspec.structs.replace(synthetic.CPU, cache=cache)
+    grid = only(synthetic.group(CASE, conditions=conditions, aten=4e-3, compile=2e-3, copy=2e-3))
+    cell = cells(bandwidth_table(grid, 6.0))["8x256x1024"]["compile"]
+    if cache is Cache.COLD:
+        assert re.fullmatch(r"\*\*error\*\*: 8\.\d+ is above the peak of 6\.0+", cell)
+    else:
+        assert re.fullmatch(r"8\.\d+ \(100 %\)", cell)
 
 
 def test_empty_case_says_empty():
@@ -124,26 +148,6 @@ def test_wrong_result_shows_its_error():
     row = cells(accuracy_table(only([wrong, lost])))["8x256x1024"]
     assert row["mine"] == "wrong: 3.1 (dx, 2.0 ulp)"
     assert row["lost"].startswith("wrong: not finite (y")
-
-
-def test_command_asks_for_this_table_only():
-    grid = only(synthetic.group(CASE))
-    command = scope_command(synthetic.info(settings={"plan": {"budget_s": 3.0}}), grid)
-    assert command == (
-        "normbench run --grid 8x256x1024 --norm rms_norm --pass forward --dtype float32 --provider eager,aten,compile "
-        "--device cpu --threads 2 --cache warm --pages reused --budget 3 --seed 0"
-    )
-
-
-def test_command_names_the_cases_when_options_differ_and_keeps_provider_files():
-    grid = only(synthetic.group(Case.make("rms_norm", "forward", (4, 8), "float32", weight=False)))
-    command = scope_command(synthetic.info(command=["normbench", "run", "--provider=aten,./my kernel.py"]), grid)
-    assert "--case op/rms_norm/forward/4x8/float32/noweight --provider 'aten,./my kernel.py'" in command
-
-
-def test_run_command_hides_where_the_program_lies():
-    assert run_command(synthetic.info(command=["/home/someone/bin/normbench", "run"])) == "normbench run"
-    assert run_command(synthetic.info(command=[])) == ""
 
 
 def departing(definition, **times):

@@ -11,10 +11,8 @@ import synthetic
 import throughput_runs
 from rich.console import Console
 
-from normbench.choices import Choices
-from normbench.conditions import Conditions, Parallel
-from normbench.measurement import Memory, Ranks, Sustained
-from normbench.metric import tokens_metric
+from normbench.conditions import Conditions
+from normbench.measurement import Memory, Sustained
 from normbench.record import Status
 from normbench.report import write_report
 from normbench.report.companies import by_company
@@ -22,7 +20,6 @@ from normbench.report.console import summary_table
 from normbench.report.markdown import render_markdown
 from normbench.report.throughput import throughput_sections
 from normbench.report.throughput_answers import norm_gains, throughput_answers
-from normbench.request import make_request
 from normbench.results import derive_results
 from normbench.throughput_case import Mode
 from normbench.units import DASH
@@ -35,7 +32,7 @@ def companies(records):
 
 
 def section(records):
-    (found,) = throughput_sections(companies(records))
+    (found,) = throughput_sections(synthetic.info(), companies(records))
     return found
 
 
@@ -71,7 +68,7 @@ def test_what_cannot_be_told_apart_is_marked():
 
 
 def test_tables_are_rectangular_and_no_cell_is_empty():
-    for found in throughput_sections(companies(throughput_runs.whole_run())):
+    for found in throughput_sections(synthetic.info(), companies(throughput_runs.whole_run())):
         for table in (found.rates, found.latency, found.costs, found.sustained):
             assert all(len(row) == len(table.header) and all(row) for row in table.rows)
 
@@ -171,7 +168,7 @@ def test_arms_of_another_group_give_no_ratio():
 
 def test_sections_follow_mode_and_network_however_the_groups_ended():
     records = list(reversed(throughput_runs.whole_run()))
-    found = [one.title for one in throughput_sections(companies(records))]
+    found = [one.title for one in throughput_sections(synthetic.info(), companies(records))]
     assert found == [f"{network}-tiny, {mode.value}, float32" for mode in Mode for network in ("gpt2", "llama")]
     assert [one.size for one in companies(records) if one.setting.mode is Mode.DECODE and one.network == "gpt2"] == [
         (1, 64),
@@ -183,23 +180,10 @@ def test_sections_follow_mode_and_network_however_the_groups_ended():
 def test_options_and_conditions_are_settings_of_their_own():
     narrow = throughput_runs.group("train", case={"accumulation": 4, "autocast": "bfloat16", "checkpointing": True})
     single = throughput_runs.group("train", conditions=Conditions(device="cpu", threads=1))
-    found = throughput_sections(companies([*throughput_runs.group("train"), *narrow, *single]))
+    found = throughput_sections(synthetic.info(), companies([*throughput_runs.group("train"), *narrow, *single]))
     assert [one.title.partition(", float32")[2] for one in found] == ["", " (accumulate-4, autocast-bfloat16, checkpointing)", ""]
     assert [one.circumstances.split(", ")[1] for one in found] == ["2 threads", "2 threads", "1 thread"]
-    words = " ".join(found[1].command)
-    assert "--accumulation 4 --autocast bfloat16 --checkpointing" in words
-
-
-def test_the_command_measures_the_section_again():
-    single = Conditions(device="cpu", threads=1)
-    sizes = [record for batch in (1, 4) for record in throughput_runs.group("decode", size=(batch, 64), conditions=single)]
-    words = section(sizes).command
-    options = dict(zip(words[2::2], words[3::2], strict=True))
-    typed = {name.removeprefix("--"): int(value) if name in ("--tokens", "--threads") else value for name, value in options.items()}
-    again = make_request(Choices(**typed), command=[])
-    assert {case.id for case in again.cases} == {one.case_id for one in sizes}
-    other_lengths = section([*throughput_runs.group(), *throughput_runs.group(size=(2, 32))]).command
-    assert "--case" in other_lengths
+    assert "--accumulation 4 --autocast bfloat16 --checkpointing" in found[1].command
 
 
 def test_the_answer_says_who_is_fastest_and_by_how_much():
@@ -312,18 +296,8 @@ def test_the_terminal_shows_rates_and_the_answer():
     assert " ms" not in shown.partition("reads prompts")[0], "rates, not times"
 
 
-TWO = Conditions(device="cpu", threads=1, processes=2, parallel=Parallel.DDP)
-
-
-def together(cores=2):
-    """Return a group that two processes train together, the second of them the slowest."""
-    records = throughput_runs.group("train", conditions=TWO)
-    ranks = Ranks(each=(synthetic.constant(8e-3), synthetic.constant(10e-3)), alone=synthetic.constant(9e-3), cores=cores)
-    return [msgspec.structs.replace(one, measurement=synthetic.constant(10e-3), ranks=ranks, metric=tokens_metric(256)) for one in records]
-
-
 def test_several_processes_stand_beside_one():
-    found = section(together())
+    found = section(throughput_runs.together())
     assert found.circumstances == "throughput tier; cpu, 2 processes (ddp) of 1 thread, warm cache, reused pages"
     assert [row[1] for row in found.scaling.rows] == [
         "layer_norm:aten",
@@ -335,10 +309,19 @@ def test_several_processes_stand_beside_one():
     row = dict(zip(found.scaling.header, found.scaling.rows[0], strict=True))
     assert (row["tokens/s"], row["of one process"]) == ("25600 ± 0 %", "14222 ± 0 %")
     assert (row["efficiency"][:5], row["slowest rank"], row["spread over ranks"]) == ("0.900", "1 in 100 %", "20 %")
-    assert "--nproc 2 --parallel ddp" in " ".join(found.command)
+    assert "--nproc 2 --parallel ddp" in found.command
     assert section(throughput_runs.group("train")).scaling is None
 
 
 def test_ranks_that_shared_cores_say_so():
-    assert any("Ranks shared cores" in note for note in section(together(cores=1)).notes)
-    assert "Several processes together" in render(together())
+    assert any("Ranks shared cores" in note for note in section(throughput_runs.together(cores=1)).notes)
+    assert "Several processes together" in render(throughput_runs.together())
+
+
+def test_the_terminal_shows_what_several_processes_make_of_one_and_that_they_shared_cores():
+    sink = io.StringIO()
+    Console(width=200, file=sink).print(summary_table(synthetic.run(throughput_runs.together(cores=1))))
+    shown = sink.getvalue()
+    assert "together, beside one process alone" in shown
+    assert "0.900" in shown
+    assert "Ranks shared cores (2 processes of 1 thread on 1 core)" in shown

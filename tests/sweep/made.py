@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from normbench.measure.checking import CheckResult, CheckTask
+from normbench.measure.checking import Begun, CheckResult, CheckTask
 from normbench.measure.process import OutOfMemory
 from normbench.record import Status
 from normbench.sweep.journal import Header
 from normbench.sweep.limit import Limit
-from normbench.sweep.question import Question, make_cases
+from normbench.sweep.question import Question
 from normbench.sweep.turns import TurnsResult, TurnsTask
+from normbench.workloads.throughput import throughput_cases
 
 NORMS = ("layer_norm", "rms_norm")
 
 
 def question(*, norms=NORMS, modes=("train",), providers=("eager", "aten"), **numbers):
-    cases = make_cases(networks=["gpt2"], preset="tiny", modes=modes, norms=norms, dtypes=["float32"], start=numbers.get("start", 1))
+    start = [numbers.get("start", 1)]
+    cases = throughput_cases(networks=["gpt2"], preset="tiny", modes=modes, norms=norms, dtypes=["float32"], trained=start, served=start)
     return Question(cases=cases, providers=providers, device="cpu", threads=1, **numbers)
 
 
@@ -46,7 +48,7 @@ class FakeEngine:
             (name,) = argument.providers
             status = Status.WRONG if name in self._wrong else Status.OK
             reason = "off by 1" if name in self._wrong else None
-            return [("begin", name), CheckResult(provider=name, status=status, reason=reason), ("begin", None)]
+            return [Begun(name), CheckResult(provider=name, status=status, reason=reason), Begun(None)]
         assert isinstance(argument, TurnsTask), task
         batch = argument.case.size[0]
         for name in argument.arms:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from normbench.errors import UsageError
-from normbench.sweep.question import make_cases, title_of
+from normbench.sweep.question import title_of
+from normbench.throughput_case import ThroughputCase
 
 from .made import question
-
-WORDS = {"networks": ["gpt2"], "preset": "tiny", "modes": ["train", "decode"], "norms": ["rms_norm"], "dtypes": ["float32"], "start": 2}
 
 
 def test_companies_differ_in_more_than_norm_and_provider():
@@ -28,26 +27,9 @@ def test_arm_at_another_batch_differs_in_nothing_else():
     assert arm.at(1) == arm.case
 
 
-def test_options_of_training_are_for_training():
-    train, decode = make_cases(**WORDS, accumulation=4, checkpointing=True, tokens=32)
-    assert (train.size, train.accumulation, train.checkpointing) == ((2, 32), 4, True)
-    assert (decode.size, decode.accumulation, decode.checkpointing) == ((2, 32), 1, False)
-    assert title_of(train) == "gpt2-tiny train, 32 tokens, float32, accumulate-4, checkpointing"
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"networks": ["vit"]}, "network 'vit' takes no tokens"),
-        ({"networks": ["bert"], "modes": ["decode"]}, "writes no tokens one after the other"),
-        ({"start": 0}, "start 0 is no batch"),
-        ({"modes": ["fly"]}, "mode 'fly' is unknown"),
-        ({"tokens": 10**6}, "fewer than the 1000000 tokens"),
-    ],
-)
-def test_case_that_cannot_be_is_refused(change, why):
-    with pytest.raises(UsageError, match=why):
-        make_cases(**{**WORDS, **change})
+def test_title_says_what_a_case_shares_with_those_of_other_norms_and_batches():
+    case = ThroughputCase.make("gpt2", "tiny", "rms_norm", "train", (2, 32), accumulation=4, checkpointing=True)
+    assert title_of(case) == "gpt2-tiny train, 32 tokens, float32, accumulate-4, checkpointing"
 
 
 @pytest.mark.parametrize(

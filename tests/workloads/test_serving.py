@@ -47,7 +47,7 @@ def test_decoding_writes_what_whole_passes_write_and_begins_again_from_the_promp
     def write(count):
         written = []
         for _ in range(count):
-            call.rewind()
+            call.make_room()
             written.append(call())
         return torch.cat(written, dim=1)
 

@@ -9,7 +9,7 @@ from normbench.record import NO_NORM
 from normbench.throughput_case import ThroughputCase
 from normbench.workloads import model as networks
 from normbench.workloads.serving import Decoding, Prefill
-from normbench.workloads.throughput import ThroughputWorkload, refuse_case
+from normbench.workloads.throughput import ThroughputWorkload, refuse_case, throughput_cases
 from normbench.workloads.training import TrainingStep
 
 CPU = torch.device("cpu")
@@ -41,6 +41,22 @@ def test_every_arm_and_the_network_without_norms_have_a_call_of_the_mode(mode):
     assert tuple(made.calls) == ARMS
     assert tuple(made.controls()) == (NO_NORM,)
     assert {type(call) for call in (*made.calls.values(), *made.controls().values())} == {KINDS[mode]}
+
+
+def test_turns_of_writing_begin_at_the_same_token_however_often_each_arm_was_called():
+    made = repetition("decode")
+    first = {arm: call() for arm, call in made.calls.items()}
+    made.calls["rms_norm:aten"]()
+    made.begin()
+    assert all(torch.equal(call(), first[arm]) for arm, call in made.calls.items())
+    assert {call._left for call in made.calls.values()} == {call._room - 1 for call in made.calls.values()}
+
+
+def test_networks_are_there_before_the_first_repetition(monkeypatch):
+    workload = ThroughputWorkload(case("train"), ARMS, CPU)
+    workload.prepare()
+    monkeypatch.setattr(networks, "swapped_network", lambda *asked: pytest.fail("made in a repetition"))
+    workload.repetition(1)
 
 
 def test_arms_that_serve_read_the_same_weights_and_no_other_repetition_does():
@@ -95,3 +111,33 @@ def test_what_a_network_cannot_do_is_refused(made, fault):
 def test_all_other_networks_with_tokens_train():
     for name in ("bert", "t5", "transformer", "gru"):
         refuse_case(case("train", name, size=(2, 16) if name != "gru" else network(name).size("tiny")))
+
+
+WORDS = {"networks": ["gpt2"], "preset": "tiny", "modes": ["train", "decode"], "norms": ["rms_norm"], "dtypes": ["float32"]}
+
+
+def test_batches_that_are_not_named_are_the_presets_to_train_and_those_of_a_server():
+    train, *decode = throughput_cases(**WORDS)
+    assert (train.mode, train.size) == ("train", (2, 64))
+    assert [(one.mode, one.size) for one in decode] == [("decode", (batch, 64)) for batch in (1, 4, 16, 64)]
+
+
+def test_options_of_training_are_for_training():
+    train, decode = throughput_cases(**WORDS, trained=[2], served=[3], accumulation=4, checkpointing=True, tokens=32)
+    assert (train.size, train.accumulation, train.checkpointing) == ((2, 32), 4, True)
+    assert (decode.size, decode.accumulation, decode.checkpointing) == ((3, 32), 1, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"networks": ["vit"]}, "network 'vit' takes no tokens"),
+        ({"networks": ["bert"], "modes": ["decode"]}, "writes no tokens one after the other"),
+        ({"trained": [0]}, r"size \(0, 64\) is not that of a batch"),
+        ({"modes": ["fly"]}, "mode 'fly' is unknown"),
+        ({"tokens": 10**6}, "fewer than the 1000000 tokens"),
+    ],
+)
+def test_case_that_cannot_be_is_refused(change, why):
+    with pytest.raises(UsageError, match=why):
+        throughput_cases(**{**WORDS, **change})

@@ -1,5 +1,0 @@
-"""Run the autotuner: `python -m normbench.kernels.tuning`."""
-
-from .command import main
-
-main()

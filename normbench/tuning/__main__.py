@@ -1,0 +1,5 @@
+"""Run the autotuner: `python -m normbench.tuning`."""
+
+from .command import main
+
+main()
