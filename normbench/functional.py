@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
@@ -25,6 +25,32 @@ _PREPARED = 1024
 """Functions kept, one for each provider and kind of input; a provider that compiles for a shape compiles it once."""
 
 
+@overload
+def apply(
+    norm: str,
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    residual: None = None,
+    *,
+    normalized_shape: int | Sequence[int] | None = None,
+    eps: float | None = None,
+    convention: str = "torch",
+    provider: str | None = None,
+) -> Tensor: ...
+@overload
+def apply(
+    norm: str,
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    residual: Tensor,
+    normalized_shape: int | Sequence[int] | None = None,
+    eps: float | None = None,
+    convention: str = "torch",
+    provider: str | None = None,
+) -> tuple[Tensor, Tensor]: ...
 def apply(
     norm: str,
     x: Tensor,

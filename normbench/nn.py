@@ -15,6 +15,9 @@ from .functional import apply
 
 __all__ = ["LayerNorm", "RMSNorm"]
 
+# A symbolic trace takes a norm as one call, as it does PyTorch's own: what a provider does depends on the tensors.
+torch.fx.wrap("apply")
+
 
 class LayerNorm(torch.nn.LayerNorm):
     """Apply LayerNorm (arXiv:1607.06450) by `provider`: a name or a file; by default triton on a GPU and aten elsewhere.
@@ -38,9 +41,9 @@ class LayerNorm(torch.nn.LayerNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """Norm the last dimensions of a tensor (..., *normalized_shape)."""
-        y = apply("layer_norm", input, self.weight, self.bias, normalized_shape=self.normalized_shape, eps=self.eps, provider=self.provider)
-        assert isinstance(y, Tensor)
-        return y
+        return apply(
+            "layer_norm", input, self.weight, self.bias, normalized_shape=self.normalized_shape, eps=self.eps, provider=self.provider
+        )
 
     def extra_repr(self) -> str:
         """Return the arguments shown by `print`."""
@@ -76,7 +79,7 @@ class RMSNorm(torch.nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Norm the last dimensions of a tensor (..., *normalized_shape)."""
-        y = apply(
+        return apply(
             "rms_norm",
             x,
             self.weight,
@@ -85,8 +88,6 @@ class RMSNorm(torch.nn.RMSNorm):
             convention=self.convention,
             provider=self.provider,
         )
-        assert isinstance(y, Tensor)
-        return y
 
     def extra_repr(self) -> str:
         """Return the arguments shown by `print`."""

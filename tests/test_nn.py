@@ -165,3 +165,11 @@ def test_a_graph_without_breaks_serves_every_batch(kind, provider):
         counts.append(counter.frame_count)
     # The second batch shows that the size changes; from then on it is open.
     assert counts[1] == counts[2] == counts[3]
+
+
+@pytest.mark.parametrize("make", [normbench.nn.LayerNorm, normbench.nn.RMSNorm])
+def test_symbolic_trace_takes_a_norm_as_one_call(make):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), make(8, provider="eager"))
+    traced, x = torch.fx.symbolic_trace(model), torch.randn(3, 8)
+    assert [node.name for node in traced.graph.nodes if node.op == "call_function"] == ["apply"]
+    torch.testing.assert_close(traced(x), model(x), rtol=0, atol=0)

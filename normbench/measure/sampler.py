@@ -15,8 +15,9 @@ from .timer import Sample, Timer
 
 __all__ = ["LONG_CALL_S", "Call", "Samples", "first_calls", "first_costs", "in_turn", "process_page_faults", "take_repetition", "warm_up"]
 
-LONG_CALL_S = 0.1
-"""A call that takes so long is seen well enough in one go."""
+LONG_CALL_S = 0.02
+NEAR = 8
+"""Where the quickest arm takes so long, in seconds, the first call of those that took up to so many times as long is warm-up enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +79,8 @@ def first_costs(calls: Mapping[str, Call], timer: Timer, *, clock: Callable[[], 
     """Make the first calls of a process and warm up; return what each arm's next call costs and what a repetition's warm-up takes, in s.
 
     A first call compiles, loads libraries and meets pages that were never touched: it is no measure of what follows. Where the quickest
-    arm takes `LONG_CALL_S` again, though, it is warm-up enough for all that took no more than twice as long: another one of each would
-    cost as much as a sample.
+    arm takes `LONG_CALL_S` again, though, it is warm-up enough for all that took no more than `NEAR` times as long: another one of each
+    would cost as much as a sample.
     """
     first = first_calls(calls, timer, clock=clock)
     quickest = min(first, key=lambda arm: first[arm].call_s)
@@ -87,7 +88,7 @@ def first_costs(calls: Mapping[str, Call], timer: Timer, *, clock: Callable[[], 
     costs = first | warm_up({quickest: calls[quickest]}, timer, clock=clock)
     quickest_s = costs[quickest].call_s
     is_long = quickest_s >= LONG_CALL_S
-    seen = {arm for arm, cost in first.items() if arm == quickest or (is_long and cost.call_s <= 2 * quickest_s)}
+    seen = {arm for arm, cost in first.items() if arm == quickest or (is_long and cost.call_s <= NEAR * quickest_s)}
     costs |= warm_up({arm: call for arm, call in calls.items() if arm not in seen}, timer, clock=clock)
     return costs, clock() - start + sum(costs[arm].before_s + costs[arm].call_s for arm in seen if arm != quickest)
 

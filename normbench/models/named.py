@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from ..case import Convention, Norm
@@ -15,6 +16,10 @@ __all__ = ["Keyword", "KeywordLayerNorm", "KeywordNamedNorm", "KeywordRMSNorm", 
 
 
 Kind = TypeVar("Kind", bound=nn.Module)
+
+
+# See `nn`.
+torch.fx.wrap("apply")
 
 
 class NamedNorm(nn.Module):
@@ -45,7 +50,7 @@ class NamedNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Norm the last dimensions of a tensor (..., *normalized_shape)."""
-        y = apply(
+        return apply(
             self.norm.value,
             x,
             None if self.weight_name is None else getattr(self, self.weight_name),
@@ -55,37 +60,48 @@ class NamedNorm(nn.Module):
             convention=self.convention,
             provider=self.provider,
         )
-        assert isinstance(y, Tensor)
-        return y
 
     def extra_repr(self) -> str:
         """Return the arguments shown by `print`."""
         return f"{self.norm.value}, {self.normalized_shape}, eps={self.eps}, convention={self.convention}, provider={self.provider}"
 
 
-class Keyword(nn.Module):
-    """Take the input by the name `input_name` too, as in `norm(hidden_states=x)`."""
+class Keyword:
+    """Mark a norm that takes its input by the name `input_name` too, as in `norm(hidden_states=x)`."""
 
     input_name: str | None = None
 
-    def forward(self, *inputs: Tensor, **by_name: Tensor) -> Tensor:
+
+def _taken(by_name: dict[str, Tensor], norm: Keyword) -> Tensor:
+    """Take the input out of what was given by name. Raises TypeError where it is not there."""
+    if norm.input_name not in by_name:
+        raise TypeError(f"{type(norm).__name__} takes an input, by place or as {norm.input_name}")
+    return by_name.pop(norm.input_name)
+
+
+class KeywordLayerNorm(LayerNorm, Keyword):
+    """LayerNorm by a provider that takes its input by a name more."""
+
+    def forward(self, input: Tensor | None = None, **by_name: Tensor) -> Tensor:
         """Norm the last dimensions of a tensor (..., *normalized_shape)."""
-        if self.input_name in by_name:
-            inputs = (*inputs, by_name.pop(self.input_name))
-        y: Tensor = super().forward(*inputs, **by_name)
-        return y
+        # Named, not by super(): a norm of a token is short, and so must be the way to it.
+        return LayerNorm.forward(self, _taken(by_name, self) if input is None else input, **by_name)
 
 
-class KeywordLayerNorm(Keyword, LayerNorm):
-    """LayerNorm by a provider whose input has a name of its own."""
+class KeywordRMSNorm(RMSNorm, Keyword):
+    """RMSNorm by a provider that takes its input by a name more."""
+
+    def forward(self, x: Tensor | None = None, **by_name: Tensor) -> Tensor:
+        """Norm the last dimensions of a tensor (..., *normalized_shape)."""
+        return RMSNorm.forward(self, _taken(by_name, self) if x is None else x, **by_name)
 
 
-class KeywordRMSNorm(Keyword, RMSNorm):
-    """RMSNorm by a provider whose input has a name of its own."""
+class KeywordNamedNorm(NamedNorm, Keyword):
+    """NamedNorm that takes its input by a name more."""
 
-
-class KeywordNamedNorm(Keyword, NamedNorm):
-    """NamedNorm whose input has a name of its own."""
+    def forward(self, x: Tensor | None = None, **by_name: Tensor) -> Tensor:
+        """Norm the last dimensions of a tensor (..., *normalized_shape)."""
+        return NamedNorm.forward(self, _taken(by_name, self) if x is None else x, **by_name)
 
 
 _KEYWORDS: dict[type[nn.Module], Any] = {LayerNorm: KeywordLayerNorm, RMSNorm: KeywordRMSNorm, NamedNorm: KeywordNamedNorm}
