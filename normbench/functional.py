@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
 
@@ -71,27 +71,16 @@ def apply(
     where rms_norm rounds (see `Case`). `provider` is a name or the path of a file; by default triton on a GPU and aten elsewhere.
     Raises UsageError for arguments that do not fit each other or the provider.
     """
-    shape = _normalized_shape(x, weight, normalized_shape)
-    _require_fit(x, weight, bias, residual, shape)
-    eps = default_eps(norm, x.dtype) if eps is None else float(eps)
-    is_tracing = torch.compiler.is_compiling()
-    kind = (
-        provider or ("triton" if x.is_cuda else "aten"),
-        norm,
+    given = normalized_shape if normalized_shape is None or isinstance(normalized_shape, int | tuple) else tuple(normalized_shape)
+    if torch.compiler.is_compiling():
+        shape = _fitting_shape(given, x, weight, bias, residual)
+        kind = _kind(norm, provider, convention, eps, shape, torch.is_grad_enabled(), x, weight, bias, residual)
         # A traced graph serves every batch, so none is looked at while tracing.
-        (1,) if is_tracing else tuple(x.shape[: x.ndim - len(shape)]),
-        # A graph may keep the width open too; `operator.index` has it made for one width, since providers choose by it.
-        operator.index(prod(shape)),
-        x.dtype,
-        None if weight is None else weight.dtype,
-        bias is not None,
-        residual is not None,
-        eps,
-        convention,
-        torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias, residual)),
-        x.device.type,
-    )
-    function = getattr(_Prepared, _prepare_for_tracer(*kind)) if is_tracing else _prepare_once(*kind)
+        function, eps = getattr(_Prepared, _prepare_for_tracer(*kind, (1,))), kind[-1]
+    else:
+        function, shape, eps = _plan(
+            norm, provider, convention, eps, given, torch.is_grad_enabled(), _look(x), _look(weight), _look(bias), _look(residual)
+        )
     if len(shape) == 1:
         return function(x, weight, bias, residual, eps)  # type: ignore[no-any-return]
     rows = (*x.shape[: x.ndim - len(shape)], prod(shape))
@@ -105,6 +94,74 @@ def apply(
     return result.reshape(x.shape) if residual is None else (result[0].reshape(x.shape), result[1].reshape(x.shape))
 
 
+class _Facts(NamedTuple):
+    """Hold what is looked at of a tensor: what a provider's function for it is chosen by."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+
+_Look = tuple[torch.Size, torch.dtype, torch.device, bool]
+_Seen = _Facts | torch.Tensor
+
+
+def _look(tensor: Tensor | None) -> _Look | None:
+    # A plain tuple: a norm of a token is short, and so must be the way to it.
+    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad)
+
+
+@lru_cache(maxsize=_PREPARED)
+def _plan(
+    norm: str,
+    provider: str | None,
+    convention: str,
+    eps: float | None,
+    given: int | tuple[int, ...] | None,
+    is_grad_enabled: bool,
+    x: _Look,
+    weight: _Look | None,
+    bias: _Look | None,
+    residual: _Look | None,
+) -> tuple[NormFunction, tuple[int, ...], float]:
+    """Return the function that computes a norm of such tensors, the shape that it runs over, and its eps; see `apply`."""
+    row = _Facts(*x)
+    others = [None if one is None else _Facts(*one) for one in (weight, bias, residual)]
+    shape = _fitting_shape(given, row, *others)
+    kind = _kind(norm, provider, convention, eps, shape, is_grad_enabled, row, *others)
+    return _prepare(*kind, tuple(row.shape[: len(row.shape) - len(shape)])), shape, kind[-1]
+
+
+def _kind(
+    norm: str,
+    provider: str | None,
+    convention: str,
+    eps: float | None,
+    shape: tuple[int, ...],
+    is_grad_enabled: bool,
+    x: _Seen,
+    weight: _Seen | None,
+    bias: _Seen | None,
+    residual: _Seen | None,
+) -> tuple[Any, ...]:
+    """Return what `_prepare` asks for, the leading sizes of x apart; eps is the last."""
+    return (
+        provider or ("triton" if x.device.type == "cuda" else "aten"),
+        norm,
+        # A graph may keep the width open too; `operator.index` has it made for one width, since providers choose by it.
+        operator.index(prod(shape)),
+        x.dtype,
+        None if weight is None else weight.dtype,
+        bias is not None,
+        residual is not None,
+        convention,
+        is_grad_enabled and any(one is not None and one.requires_grad for one in (x, weight, bias, residual)),
+        x.device.type,
+        default_eps(norm, x.dtype) if eps is None else float(eps),
+    )
+
+
 def default_eps(norm: str, dtype: torch.dtype) -> float:
     """Return PyTorch's eps; that of nn.RMSNorm follows the dtype that is computed in, not the dtype of x."""
     if norm == Norm.LAYER_NORM.value:
@@ -112,7 +169,13 @@ def default_eps(norm: str, dtype: torch.dtype) -> float:
     return torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
 
 
-def _normalized_shape(x: Tensor, weight: Tensor | None, given: int | Sequence[int] | None) -> tuple[int, ...]:
+def _fitting_shape(
+    given: int | Sequence[int] | None, x: _Seen, weight: _Seen | None, bias: _Seen | None, residual: _Seen | None
+) -> tuple[int, ...]:
+    """Return the shape that a norm runs over. Raises UsageError where shapes, dtypes or devices do not fit each other.
+
+    A kernel would read past the end of what is too small.
+    """
     if given is None:
         shape = tuple(weight.shape) if weight is not None else tuple(x.shape[-1:])
     else:
@@ -121,11 +184,6 @@ def _normalized_shape(x: Tensor, weight: Tensor | None, given: int | Sequence[in
         raise UsageError("normalized_shape is empty: a norm runs over at least one dimension")
     if tuple(x.shape[-len(shape) :]) != shape:
         raise UsageError(f"x of shape {tuple(x.shape)} does not end in normalized_shape {shape}")
-    return shape
-
-
-def _require_fit(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, shape: tuple[int, ...]) -> None:
-    """Raise UsageError where shapes, dtypes or devices do not fit; a kernel would read past the end of what is too small."""
     for name, tensor, wanted in (("weight", weight, shape), ("bias", bias, shape), ("residual", residual, tuple(x.shape))):
         if tensor is None:
             continue
@@ -137,6 +195,7 @@ def _require_fit(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual
         raise UsageError(f"residual is {residual.dtype} and x {x.dtype}: a residual is added to x in one dtype")
     if weight is not None and bias is not None and weight.dtype != bias.dtype:
         raise UsageError(f"bias is {bias.dtype} and weight {weight.dtype}: both must have one dtype")
+    return shape
 
 
 def _dtype(dtype: torch.dtype, what: str) -> DType:
@@ -152,19 +211,19 @@ def _registry() -> Registry:
 
 
 @lru_cache(maxsize=_PREPARED)
-def _prepare_once(
+def _prepare(
     provider: str,
     norm: str,
-    lead: tuple[int, ...],
     cols: int,
     dtype: torch.dtype,
     weight_dtype: torch.dtype | None,
     has_bias: bool,
     has_residual: bool,
-    eps: float,
     convention: str,
     needs_gradients: bool,
     device_type: str,
+    eps: float,
+    lead: tuple[int, ...],
 ) -> NormFunction:
     """Return a provider's function for one kind of input. Raises UsageError with the provider's reason where it does not take it."""
     case = Case.make(
@@ -193,15 +252,15 @@ def _prepare_once(
 
 
 class _Prepared:
-    """What `_prepare_once` returned, one attribute each, where a tracer finds it as it finds any function of a class."""
+    """What `_prepare` returned, one attribute each, where a tracer finds it as it finds any function of a class."""
 
 
 def _prepare_for_tracer(*kind: Any) -> str:
     """Return the attribute of `_Prepared` that serves one kind of input: a word, which a tracer takes as a constant.
 
-    It runs this as it is; it would look through `_prepare_once` and its cache and fail on what lies behind.
+    It runs this as it is; it would look through `_prepare` and its cache and fail on what lies behind.
     """
-    function = _prepare_once(*kind)
+    function = _prepare(*kind)
     name = f"function_{id(function)}"
     setattr(_Prepared, name, staticmethod(function))
     return name
