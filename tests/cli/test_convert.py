@@ -47,7 +47,7 @@ def run(*arguments):
     """Return what the command prints; its errors are raised, as `main` sees them."""
     app = typer.Typer()
     app.command()(convert)
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
     if result.exception is not None:
         raise result.exception
     return result.stdout
