@@ -3,10 +3,10 @@
 import pytest
 import torch
 from measure.clockwork import FakeTimer
-from normbench.tuning.operands import outputs_of
 
 from normbench.errors import NormbenchError
 from normbench.kernels.calls import Backward, Forward
+from normbench.tuning.operands import outputs_of
 from normbench.tuning.timing import ratios_of, require_same
 
 
