@@ -45,7 +45,10 @@ class AppendedFile:
 
     def _put_back(self) -> None:
         """Write what the file held under its name again."""
-        write_atomically(self.path, os.pread(self._fd, os.fstat(self._fd).st_size, 0))
+        # A file's `read` goes on to the end; one `os.pread` gives 2 GiB at most. Where it stands counts for nothing: we append.
+        with open(self._fd, "rb", closefd=False) as held:
+            held.seek(0)
+            write_atomically(self.path, held.read())
         gone, self._fd = self._fd, self._open()
         os.close(gone)
 

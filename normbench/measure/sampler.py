@@ -16,8 +16,9 @@ from .timer import Sample, Timer
 __all__ = ["LONG_CALL_S", "Call", "Samples", "first_calls", "first_costs", "in_turn", "process_page_faults", "take_repetition", "warm_up"]
 
 LONG_CALL_S = 0.02
+"""Where the quickest arm takes so long, in seconds, a first call is warm-up enough for those near it."""
 NEAR = 8
-"""Where the quickest arm takes so long, in seconds, the first call of those that took up to so many times as long is warm-up enough."""
+"""How many times as long as the quickest arm a first call may take and still be near: one that compiled took longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
