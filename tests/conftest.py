@@ -1,5 +1,6 @@
 """Fixtures that several test modules share."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,12 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
+
+
+def pytest_configure():
+    """Let Ctrl-C interrupt again: in the background of a script it comes ignored, and every process that tests start inherits that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

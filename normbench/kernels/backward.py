@@ -120,8 +120,9 @@ def norm_backward(
     dweight = tl.zeros([BLOCK_M, BLOCK_N], dtype=WORKING)
     dbias = tl.zeros([BLOCK_M, BLOCK_N], dtype=WORKING)
     # Few programs fit on a multiprocessor with the sums in registers, so each fetches its next tile while it computes this one.
-    for tile in tl.range(tl.program_id(1), tl.cdiv(M, BLOCK_M), tl.num_programs(1), num_stages=2):
-        row = (tile * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    # tl.cdiv would add to M before it divides, and overflow just below 2**31 rows; M is at least 1.
+    for tile in tl.range(tl.program_id(1), (M - 1) // BLOCK_M + 1, tl.num_programs(1), num_stages=2):
+        row = tile * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
         mask = (row < M)[:, None] & (col < N)[None, :]
         mean = load_statistic(mean_ptr, row, M)
         rstd = load_statistic(rstd_ptr, row, M)

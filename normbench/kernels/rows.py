@@ -10,10 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import NormbenchError
+from .launch import LOOP_COLS
+
 __all__ = ["Rows", "alignment", "multiprocessors", "working_dtype"]
 
 MAX_ALIGNMENT = 16
 """Elements that sizes are counted in at most: 16 of the smallest dtype are two 128-bit accesses."""
+
+MAX_COLS = 2**31 - LOOP_COLS
+"""Widest row: kernels count columns in 32 bits, and the last step of a loop ends up to one step past the row."""
 
 INTERPRETED_MULTIPROCESSORS = 2
 """Stands for a device where there is none: so few that a persistent program meets several tiles in Triton's interpreter."""
@@ -30,8 +36,15 @@ class Rows:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Rows:
-        """View a tensor (..., cols) as rows; it is copied only where rows have no common distance or the last stride is not 1."""
+        """View a tensor (..., cols) as rows; it is copied only where rows have no common distance or the last stride is not 1.
+
+        Raises NormbenchError for rows wider than `MAX_COLS`.
+        """
         cols = tensor.shape[-1]
+        if cols > MAX_COLS:
+            raise NormbenchError(
+                f"rows of {cols} elements are too wide for the Triton kernels: the limit is {MAX_COLS}; use another provider, such as eager"
+            )
         if not tensor.numel():
             return cls(tensor, tensor.shape[:-1].numel(), cols, cols)
         rows = tensor.reshape(-1, cols)

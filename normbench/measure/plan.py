@@ -7,7 +7,7 @@ repetition all arms (providers and controls) take turns: one sample per arm and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, isfinite
+from math import ceil, isfinite, sqrt
 
 import msgspec
 
@@ -25,7 +25,8 @@ the driver's queue is full and the host has to wait."""
 WORTHWHILE_TURNS = 5
 """A further repetition averages over another draw of pages; it is worth its set-up only if so many turns remain to fill it."""
 MIN_TURNS = 1
-"""Of a call of seconds one turn a process is enough: an interval speaks of the spread over processes, and more of those tell more."""
+"""Of a call of seconds one turn a process is enough: an interval speaks of the spread over processes, and more of those tell more.
+Of a call that is short beside the set-up of its block, see `_least_turns`."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     budget_s: float = 8.0
     target_half_width: float = 0.01
-    floor_blocks: int = 4
+    floor_blocks: int = 5
     min_blocks: int = 5
     max_blocks: int = 10
     max_repetitions: int = 4
@@ -96,7 +97,8 @@ def make_schedule(plan: Plan, costs: Mapping[str, Cost], *, single: frozenset[st
 
     `single` names arms whose samples must be one call (a cold cache, or inputs to be restored); all others repeat a short call until
     a sample lasts `min_sample_s`, or until queueing it takes the host `MAX_LAUNCH_S`. `setup_s` is what a repetition spends on
-    allocation and warm-up. Every schedule has a repetition and a turn, however little time there is.
+    allocation and warm-up. Every schedule has a repetition and a turn, more where set-up takes longer than they do, however little
+    time there is.
     """
     inner = {arm: 1 if arm in single else _calls_per_sample(plan, cost) for arm, cost in costs.items()}
     turn_s = sum(cost.before_s + inner[arm] * (max(cost.call_s, MIN_CALL_S) + cost.launch_s) for arm, cost in costs.items())
@@ -104,8 +106,8 @@ def make_schedule(plan: Plan, costs: Mapping[str, Cost], *, single: frozenset[st
     repetitions = plan.max_repetitions
     while repetitions > 1 and _affordable_turns(block_s, repetitions, setup_s, turn_s) < WORTHWHILE_TURNS:
         repetitions -= 1
-    turns = _affordable_turns(block_s, repetitions, setup_s, turn_s)
-    return Schedule(repetitions=repetitions, turns=min(max(turns, MIN_TURNS), plan.max_turns), inner=inner)
+    turns = max(_affordable_turns(block_s, repetitions, setup_s, turn_s), _least_turns(setup_s, turn_s))
+    return Schedule(repetitions=repetitions, turns=min(turns, plan.max_turns), inner=inner)
 
 
 def _calls_per_sample(plan: Plan, cost: Cost) -> int:
@@ -116,6 +118,15 @@ def _calls_per_sample(plan: Plan, cost: Cost) -> int:
 
 def _affordable_turns(block_s: float, repetitions: int, setup_s: float, turn_s: float) -> int:
     return int((block_s / repetitions - setup_s) / turn_s)
+
+
+def _least_turns(setup_s: float, turn_s: float) -> int:
+    """Return how many turns a block has at least: the best use of its set-up, where turns vary as much as blocks do.
+
+    A mean over blocks of n turns varies as (1 + 1 / n) / blocks, and so many blocks cost blocks x (setup_s + n x turn_s): for a given
+    cost the variance is least at n = sqrt(setup_s / turn_s) (two-stage sampling; Cochran, Sampling Techniques, 1977, section 10.6).
+    """
+    return min(max(round(sqrt(setup_s / turn_s)), MIN_TURNS), WORTHWHILE_TURNS)
 
 
 def stop_reason(plan: Plan, log_medians: Mapping[str, Sequence[float]], spent_s: float) -> StopReason | None:

@@ -22,6 +22,7 @@ HOLD = """
 import os, sys, signal
 from pathlib import Path
 from normbench.gate.trees import checked_out
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it comes ignored
 with checked_out("main", repository=Path(sys.argv[1])) as tree:
     print(tree.root, flush=True)
     signal.pause()
@@ -231,7 +232,7 @@ def test_the_worktree_goes_when_the_process_is_ended(repository, temporary, numb
     process, tree = hold(repository)
     assert (tree / "kernel.py").is_file()
     process.send_signal(number)
-    assert process.wait() == status
+    assert process.wait(timeout=60) == status
     assert worktrees(repository) == 1
     assert list(temporary.iterdir()) == []
 

@@ -101,6 +101,8 @@ TIERS = {"op": measure_op, "throughput": measure_throughput}
 
 def main() -> int:
     start = time.monotonic()
+    # In the background of a script it comes ignored, and what is started here could not be told to stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0], allow_abbrev=False)
     parser.add_argument("--tier", choices=TIERS, default="op")
     asked, further = parser.parse_known_args()

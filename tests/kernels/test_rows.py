@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.kernels.rows import INTERPRETED_MULTIPROCESSORS, MAX_ALIGNMENT, Rows, alignment, multiprocessors, working_dtype
+from normbench.errors import NormbenchError
+from normbench.kernels.rows import INTERPRETED_MULTIPROCESSORS, MAX_ALIGNMENT, MAX_COLS, Rows, alignment, multiprocessors, working_dtype
 
 
 def memory(*shape):
@@ -96,3 +97,10 @@ def test_sixteen_bits_are_computed_in_float32(dtype, expected):
 
 def test_a_processor_stands_for_few_multiprocessors():
     assert multiprocessors(torch.device("cpu")) == INTERPRETED_MULTIPROCESSORS
+
+
+@pytest.mark.parametrize("cols", [MAX_COLS + 1, 2**31 - 1, 2**31, 2**31 + 16])
+def test_a_row_whose_columns_32_bits_cannot_count_is_refused(cols):
+    with pytest.raises(NormbenchError, match=rf"rows of {cols} elements .* the limit is 2147475456; use another provider"):
+        Rows.of(torch.empty(2, cols, device="meta"))
+    assert Rows.of(torch.empty(2, MAX_COLS, device="meta")).cols == MAX_COLS

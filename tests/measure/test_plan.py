@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from normbench.errors import UsageError
-from normbench.measure.plan import MAX_LAUNCH_S, Cost, Plan, make_schedule, stop_reason
+from normbench.measure.plan import MAX_LAUNCH_S, WORTHWHILE_TURNS, Cost, Plan, make_schedule, stop_reason
 from normbench.measurement import StopReason
 from normbench.stats import TIME_WIDENING, log_interval
 
@@ -88,8 +88,25 @@ def test_repetitions_give_way_before_turns_become_few(call_s, repetitions, turns
 def test_set_up_counts_against_the_turns():
     # A quarter of a second for each of 4 repetitions, of which 0.15 s remain: 10 turns of 10 ms.
     assert (schedule(setup_s=0.15, a=0.0099).repetitions, schedule(setup_s=0.15, a=0.0099).turns) == (4, 10)
-    # Set-up that takes the whole block leaves the least there is.
-    assert (schedule(setup_s=2.0, a=1e-3).repetitions, schedule(setup_s=2.0, a=1e-3).turns) == (1, 1)
+
+
+# What a block costs should not go into its set-up alone, and a block of one turn is at the mercy of one neighbour.
+@pytest.mark.parametrize(
+    ("setup_s", "call_s", "turns"), [(0.5, 1.0, 1), (2.0, 1.0, 1), (2.0, 0.5, 2), (2.0, 0.2, 3), (2.0, 0.1, 4), (2.0, 1e-3, 5)]
+)
+def test_set_up_that_takes_the_whole_block_leaves_so_many_turns_as_make_the_best_of_it(setup_s, call_s, turns):
+    one = schedule(msgspec.structs.replace(PLAN, budget_s=1.0), setup_s=setup_s, a=call_s)
+    assert (one.repetitions, one.turns) == (1, turns)
+
+
+@given(st.floats(1e-3, 10), st.floats(1e-3, 10))
+def test_no_other_number_of_turns_tells_more_for_the_same_time(setup_s, call_s):
+    def variance_at_a_cost_of_one(turns):
+        return (1 + 1 / turns) * (setup_s + turns * call_s)
+
+    chosen = schedule(msgspec.structs.replace(PLAN, budget_s=1e-3), setup_s=setup_s, a=call_s).turns
+    # Between two whole numbers that are about as good it takes the nearer one.
+    assert variance_at_a_cost_of_one(chosen) <= 1.01 * min(map(variance_at_a_cost_of_one, range(1, WORTHWHILE_TURNS + 1)))
 
 
 def test_flushing_and_launching_count_against_the_turns():
@@ -119,7 +136,9 @@ def test_every_schedule_can_be_run_and_fits_its_block_or_is_the_least_there_is(a
     assert 1 <= one.turns <= max_turns
     assert all(calls >= 1 for calls in one.inner.values())
     block_s = one.repetitions * (setup_s + one.turns * turn_s(arms, one.inner))
-    assert block_s <= budget_s / plan.max_blocks * (1 + 1e-9) or (one.repetitions, one.turns) == (1, 1)
+    assert block_s <= budget_s / plan.max_blocks * (1 + 1e-9) or (
+        one.repetitions == 1 and (one.turns == 1 or one.turns * turn_s(arms, one.inner) <= setup_s * 1.2)
+    )
 
 
 WIDE = [0.0, 0.1, 0.0, 0.1, 0.0]
@@ -131,11 +150,12 @@ def test_made_up_logs_are_wide_and_narrow():
     assert log_interval(NARROW, "process", widening=TIME_WIDENING).half_width < PLAN.target_half_width
 
 
-# Fewer than 4 blocks give no interval worth printing, whatever they cost.
-@pytest.mark.parametrize("blocks", [0, 1, 2, 3])
+# Fewer than 5 blocks give no interval worth printing, whatever they cost.
+@pytest.mark.parametrize("blocks", [0, 1, 2, 3, 4])
 def test_floor_is_taken_even_beyond_the_budget(blocks):
     assert stop_reason(PLAN, {"a": NARROW[:blocks]}, spent_s=1000.0) is None
-    assert stop_reason(PLAN, {"a": NARROW[:4]}, spent_s=1000.0) is StopReason.BUDGET
+    assert stop_reason(PLAN, {"a": NARROW[:5]}, spent_s=1000.0) is StopReason.NARROW
+    assert stop_reason(PLAN, {"a": WIDE[:5]}, spent_s=1000.0) is StopReason.BUDGET
 
 
 def test_narrow_interval_ends_it_from_the_minimum_on():
