@@ -9,23 +9,23 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import models, nn
-    from .case import Case
-    from .conditions import Conditions
+    from .cases.case import Case
+    from .cases.conditions import Conditions
     from .errors import NormbenchError, UsageError
-    from .frame import load
     from .functional import apply
     from .registry import provider
+    from .report.frame import load
 
 __all__ = ["Case", "Conditions", "NormbenchError", "UsageError", "__version__", "apply", "load", "models", "nn", "provider"]
 
 # Names are imported on first use: `normbench --help` and a plain pytest run must not pay for pandas or torch.
 _HOMES = {
-    "Case": ".case",
-    "Conditions": ".conditions",
+    "Case": ".cases.case",
+    "Conditions": ".cases.conditions",
     "NormbenchError": ".errors",
     "UsageError": ".errors",
     "apply": ".functional",
-    "load": ".frame",
+    "load": ".report.frame",
     "models": ".models",
     "nn": ".nn",
     "provider": ".registry",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
 
-from .case import Case, DType, Norm, Pass
+from .cases.case import Case, DType, Norm, Pass
 from .errors import UsageError
-from .problem import dtype_of
+from .oracle.problem import dtype_of
 from .registry import NormFunction, Registry
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from .job.run import Runner
     from .measure.group import Arm, Group
     from .measure.rotating import Live
-    from .record import Record
-    from .run import Runner
+    from .records.record import Record
 
 __all__ = ["REPLAY", "ReplayTimer"]
 
@@ -59,7 +59,7 @@ REPLAY = ReplayTimer()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    from .choices import HELP, fields, option_name
+    from .text.choices import HELP, fields, option_name
 
     group = parser.getgroup("normbench", "normbench: LayerNorm and RMSNorm benchmarks (with --benchmark-only)")
     for name, default in fields():
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _choices(config: pytest.Config) -> Any:
-    from .choices import Choices, fields
+    from .text.choices import Choices, fields
 
     return Choices(**{name: config.getoption(f"nb_{name}") for name, _ in fields()})
 
@@ -122,7 +122,7 @@ class _Selection:
     def groups(self, config: pytest.Config) -> list[Group]:
         """Return the groups of the options. Raises pytest.UsageError for words that do not fit."""
         from .errors import UsageError
-        from .request import make_request
+        from .job.request import make_request
 
         if self._request is None:
             try:
@@ -135,7 +135,7 @@ class _Selection:
         """Start measuring processes and the run for the items that collection selected. Raises NormbenchError."""
         import msgspec
 
-        from .run import Runner
+        from .job.run import Runner
 
         chosen: dict[str, Group] = {}
         for item in items:
@@ -234,7 +234,7 @@ def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: di
     """Add what normbench knows of the machine to pytest-benchmark's JSON, when benchmarks ran."""
     selection = config.stash[_SELECTION_KEY]
     if selection.runner is not None or _RUN_PATH_KEY in config.stash:
-        from .measure.machine import machine_identity, machine_record
+        from .host.machine import machine_identity, machine_record
 
         machine_info["normbench_machine"] = machine_identity(machine_record())
 
@@ -242,8 +242,8 @@ def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: di
 @pytest.fixture
 def normbench_measure(benchmark: Any, request: pytest.FixtureRequest) -> Callable[[Group, str], Record]:
     """Measure one arm of a group, by its name, and hand its samples to pytest-benchmark; skip or fail with the record's reason."""
-    from .record import Status
-    from .stats import pooled_samples
+    from .quantities.stats import pooled_samples
+    from .records.record import Status
 
     selection = request.config.stash[_SELECTION_KEY]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .case import Case, Norm
+from .cases.case import Case, Norm
+from .cases.definition import Definition
 from .catalogue import BUILT_IN, REQUIREMENTS
-from .definition import Definition
 from .errors import UsageError
 
 __all__ = ["NormFunction", "Provider", "Registry", "provider"]

@@ -2,9 +2,9 @@
 
 import torch
 
-from normbench.definition import Definition
-from normbench.problem import Problem
-from normbench.reference import Oracle
+from normbench.cases.definition import Definition
+from normbench.oracle.problem import Problem
+from normbench.oracle.reference import Oracle
 from normbench.registry import Registry
 from normbench.workloads.op import outputs_of
 

@@ -9,12 +9,12 @@ from zlib import crc32
 
 import numpy as np
 
-from normbench.case import Case, DType
-from normbench.conditions import Conditions
-from normbench.measurement import Block, Measurement, Memory, StopReason
-from normbench.model_case import ModelCase
-from normbench.record import ALLOCATE, COPY, NO_NORM, NORM_CALLS, Accuracy, Record, Role, Status
-from normbench.stored_run import Run, RunInfo, RunStatus
+from normbench.cases.case import Case, DType
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
+from normbench.records.measurement import Block, Measurement, Memory, StopReason
+from normbench.records.record import ALLOCATE, COPY, NO_NORM, NORM_CALLS, Accuracy, Record, Role, Status
+from normbench.storage.stored_run import Run, RunInfo, RunStatus
 
 SHAPES = ((4, 128, 512), (8, 256, 1024), (16, 512, 2048), (32, 1024, 4096))
 CPU = Conditions(device="cpu", threads=2)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from normbench.stored_run import read_run
+from normbench.storage.stored_run import read_run
 
 # Two rows shapes, cheap providers and a small budget: the whole path of a number in seconds.
 QUICK = [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from normbench.plugin import ReplayTimer
-from normbench.stats import pooled_samples
-from normbench.stored_run import read_run
+from normbench.quantities.stats import pooled_samples
+from normbench.storage.stored_run import read_run
 
 SUITES = Path(__file__).parent.parent / "suites"
 OPTIONS = ["--nb-grid=8x64", "--nb-norm=rms_norm", "--nb-pass=forward", "--nb-budget=0.2", "--nb-threads=1"]

@@ -5,9 +5,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from normbench.case import Case, Norm
+from normbench.cases.case import Case, Norm
+from normbench.cases.definition import Definition
 from normbench.catalogue import BUILT_IN, REQUIREMENTS, Requirement
-from normbench.definition import Definition
 from normbench.errors import UsageError
 from normbench.registry import Registry, provider
 

@@ -9,11 +9,11 @@ from zlib import crc32
 import msgspec
 import synthetic
 
-from normbench.conditions import Conditions, Parallel
-from normbench.measurement import Measurement, Memory, Ranks, Sustained
-from normbench.metric import tokens_metric
-from normbench.record import NO_NORM, Record, Role
-from normbench.throughput_case import ThroughputCase
+from normbench.cases.conditions import Conditions, Parallel
+from normbench.cases.metric import tokens_metric
+from normbench.cases.throughput_case import ThroughputCase
+from normbench.records.measurement import Measurement, Memory, Ranks, Sustained
+from normbench.records.record import NO_NORM, Record, Role
 
 COUNTER = "rapl package-0"
 TIMES = {

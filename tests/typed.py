@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import typer
 from typer.testing import CliRunner
 
-from normbench.choices import Choices, fields
 from normbench.cli.options import with_choices
+from normbench.text.choices import Choices, fields
 
 
 def typed(words: Sequence[str]) -> Choices:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import synthetic
 
-from normbench.case import Case
-from normbench.store import RunWriter
+from normbench.cases.case import Case
+from normbench.storage.store import RunWriter
 
 CASE = Case.make("rms_norm", "forward", (4, 128, 512), "float32")
 RECORDS = synthetic.group(CASE)

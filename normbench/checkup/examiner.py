@@ -9,14 +9,14 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..adversary import Trial
-from ..case import Case, Norm, Pass
-from ..conditions import Conditions
+from ..cases.adversary import Trial
+from ..cases.case import Case, Norm, Pass
+from ..cases.conditions import Conditions
 from ..errors import NormbenchError
 from ..kernels.interpret import fewer_rows, shrink
 from ..measure.checking import CheckResult, CheckTask, Purpose, drained
 from ..measure.servers import Servers
-from ..record import Status
+from ..records.record import Status
 from ..registry import Registry
 from .plan import Examination
 from .verdict import Verdict

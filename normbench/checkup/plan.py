@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from ..adversary import Layout, Trial, Values
-from ..case import Case, Convention, DType, Norm, Pass
-from ..grids import NORM_LABELS, GridShape
+from ..cases.adversary import Layout, Trial, Values
+from ..cases.case import Case, Convention, DType, Norm, Pass
+from ..cases.grids import NORM_LABELS, GridShape
 from .pairs import cover_pairs
 
 __all__ = ["Affine", "Examination", "Form", "forms", "of_cases", "of_shapes"]

@@ -8,11 +8,11 @@ from typing import TypeVar
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..adversary import Layout, Values
-from ..case import DType
-from ..record import Status
-from ..terminal import FittingTable
-from ..units import DASH, TIMES
+from ..cases.adversary import Layout, Values
+from ..cases.case import DType
+from ..quantities.units import DASH, TIMES
+from ..records.record import Status
+from ..screen.terminal import FittingTable
 from .verdict import Figures, Verdict, figures, norm_label, worst_entry
 
 __all__ = ["failure_lines", "tables"]

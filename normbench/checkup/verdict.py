@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ..adversary import Trial
-from ..case import Case, Convention
-from ..record import Accuracy, Status
+from ..cases.adversary import Trial
+from ..cases.case import Case, Convention
+from ..records.record import Accuracy, Status
 
 __all__ = ["Figures", "Verdict", "figures", "norm_label", "to_json", "worst_entry"]
 

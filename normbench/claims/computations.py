@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..case import Case, DType, Norm, Pass
+from ..cases.case import Case, DType, Norm, Pass
+from ..cases.traffic import flops
 from ..errors import UsageError
 from ..models.attention import Attention
 from ..models.networks import network
 from ..models.norms import find_norms
-from ..traffic import flops
 from .verdict import Value
 
 __all__ = ["COMPUTATIONS", "computed"]

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..case import Case, Tier
-from ..choices import Choices, words_of
-from ..conditions import Conditions
-from ..model_case import ModelCase
-from ..request import Request
-from ..run import execute
-from ..stored_run import read_run
+from ..cases.case import Case, Tier
+from ..cases.conditions import Conditions
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
+from ..cases.tiers import AnyCase
+from ..host.threads import available_cores
+from ..job.request import Request
+from ..job.run import execute
+from ..storage.stored_run import read_run
 from ..studies.catalogue import study
 from ..studies.conduct import observe_all
 from ..studies.journal import JOURNALS
 from ..studies.observation import Observation, Setting
 from ..studies.study import Scale
-from ..threads import available_cores
-from ..throughput_case import ThroughputCase
-from ..tiers import AnyCase
+from ..text.choices import Choices, words_of
 from .sources import Found, Group, Source, Turns, Wanted, best_found, sources_of
 
 __all__ = ["Context", "Observed"]

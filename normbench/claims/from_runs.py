@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from ..attribution import Attribution, attribute
-from ..case import Case, DType, Norm, Pass
-from ..estimate import Estimate
-from ..model_case import ModelCase
+from ..cases.case import Case, DType, Norm, Pass
+from ..cases.model_case import ModelCase
+from ..cases.shape import parsed_shape
+from ..cases.traffic import bytes_moved
 from ..models.networks import network, networks
 from ..published import Claim
-from ..rates import metric_ratio
-from ..results import Result
-from ..shape import parsed_shape
-from ..stats import Interval, independent_ratio
-from ..traffic import bytes_moved
-from ..units import join_words
+from ..quantities.estimate import Estimate
+from ..quantities.stats import Interval, independent_ratio
+from ..quantities.units import join_words
+from ..results.attribution import Attribution, attribute
+from ..results.derived import Result
+from ..results.rates import metric_ratio
 from .context import Context
 from .sources import find
 from .verdict import Bound, Measured, Value

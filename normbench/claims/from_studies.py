@@ -7,11 +7,11 @@ from math import isnan
 from typing import Any
 
 from ..published import Claim
+from ..quantities.units import count
 from ..studies.learning_rate import SCHEMES, window
 from ..studies.observation import Observation, Setting
 from ..studies.over_seeds import chosen, count_true
 from ..studies.spread import Spread, spread_of
-from ..units import count
 from .context import Context
 from .formula import Number, compute
 from .verdict import Measured, Value

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..case import Norm
+from ..cases.case import Norm
+from ..cases.throughput_case import SERVED_BATCHES, Mode, ThroughputCase
 from ..models.networks import network
 from ..published import Claim
-from ..rates import metric_ratio
-from ..record import NO_NORM, Record
-from ..stats import Interval
-from ..throughput_case import SERVED_BATCHES, Mode, ThroughputCase
-from ..units import join_words
+from ..quantities.stats import Interval
+from ..quantities.units import join_words
+from ..records.record import NO_NORM, Record
+from ..results.rates import metric_ratio
 from .context import Context
 from .sources import Group, find
 from .verdict import Bound, Measured, Value

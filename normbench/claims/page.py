@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import files
-from ..markdown import escape, table
 from ..published import Claim, sources
-from ..units import DASH
+from ..quantities.units import DASH
+from ..storage import files
+from ..text.markdown import escape, table
 from .evaluators import Evaluation
 from .figure import draw
 from .verdict import Measured, Verdict

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ..cases.conditions import Conditions
+from ..cases.tiers import AnyCase
 from ..comparison.circumstances import run_discrepancies
-from ..conditions import Conditions
-from ..record import Role, Status
-from ..results import Result, derive_results
-from ..stored_run import Run, RunInfo
-from ..tiers import AnyCase
+from ..records.record import Role, Status
+from ..results.derived import Result, derive_results
+from ..storage.stored_run import Run, RunInfo
 
 __all__ = ["Found", "Group", "Source", "Turns", "Wanted", "best_found", "find", "sources_of"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..errors import NormbenchError
 from ..published import Band, Claim
-from ..units import join_words
+from ..quantities.units import join_words
 
 __all__ = ["Bound", "Measured", "Ruling", "Value", "Verdict", "judge"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..choices import HELP
 from ..errors import UsageError
+from ..text.choices import HELP
 from .options import Pass
 from .show import EXIT_FAILED, AsJson, print_json
 
@@ -59,7 +59,7 @@ def check(
         found = {"ok": not failures, "device": device, "seed": seed, "notes": notes, "absent": absent}
         print_json(found | {"verdicts": [to_json(one) for one in verdicts]})
     else:
-        from ..terminal import console
+        from ..screen.terminal import console
 
         console(WIDE).print(tables(verdicts))
         for line in [*(f"not installed: {name} {reason}" for name, reason in absent.items()), *notes, *failures]:
@@ -72,13 +72,13 @@ def check(
 
 def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, values: str, layout: str) -> list[Examination]:
     """Return what the words ask for. Raises UsageError naming the first word that does not fit."""
-    from ..adversary import Layout, Values
-    from ..case import DType, Pass
+    from ..cases.adversary import Layout, Values
+    from ..cases.case import DType, Pass
+    from ..cases.grids import NORM_LABELS
+    from ..cases.grids import grid as find_grid
     from ..checkup.plan import of_cases, of_shapes
-    from ..grids import NORM_LABELS
-    from ..grids import grid as find_grid
-    from ..selection import cases_by_id
-    from ..words import members, some_of
+    from ..job.selection import cases_by_id
+    from ..text.words import members, some_of
 
     chosen_values, chosen_layouts = members(Values, values, "values", every=ALL), members(Layout, layout, "layout", every=ALL)
     if case:
@@ -99,8 +99,8 @@ def _examinations(grid: str, case: str, norm: str, pass_: str, dtype: str, value
 
 def _providers(text: str) -> tuple[list[str], dict[str, str]]:
     """Return the providers asked for; when none are, all that are installed, and why the others are not."""
-    from ..choices import split
     from ..registry import Registry
+    from ..text.choices import split
 
     asked = split(text)
     if asked:
@@ -118,7 +118,7 @@ def _first_device() -> str:
 @contextmanager
 def _bar(lanes: Sequence[Lane]) -> Iterator[Callable[[Verdict], None]]:
     """Show on stderr, where that is a terminal, how many verdicts there are of how many."""
-    from ..bar import make_bar, make_screen
+    from ..screen.bar import make_bar, make_screen
 
     with make_bar(make_screen()) as bar:
         task = bar.add_task("starting processes", total=sum(lane.size for lane in lanes))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS
 from ..errors import UsageError
+from ..text.choices import DEFAULTS
 from .paths import attempted, require_folder_place, require_folder_there
 from .show import AsJson, print_json, show_rows, show_table
 
@@ -38,13 +38,13 @@ def claims(
     as_json: AsJson = False,
 ) -> None:
     """Hold published claims on LayerNorm and RMSNorm against this machine, each with its scope and one verdict."""
-    from ..bar import make_bar, make_screen
-    from ..choices import split
     from ..claims.context import Context
     from ..claims.evaluators import evaluate
     from ..claims.page import NO_VERDICT, counts, write_page
     from ..published import claim
     from ..published import claims as published
+    from ..screen.bar import make_bar, make_screen
+    from ..text.choices import split
 
     if names and not split(names):
         raise UsageError(f"--id {names!r} names no claim: `normbench claims --list` lists them")
@@ -101,7 +101,7 @@ def _show(found: Sequence[Evaluation]) -> None:
 
 
 def _machine() -> str:
-    from ..measure.machine import machine_record
+    from ..host.machine import machine_record
 
     machine = machine_record()
     return f"{machine['cpu_model']} with {machine['cores']} cores"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..choices import DEFAULTS
+from ..text.choices import DEFAULTS
 from .paths import require_file_place, write_file
 from .show import AsJson, show_table
 
@@ -31,11 +31,11 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two stored runs; exit 0 whatever is found, but with --fail-on 1: slower or wrong, 3: cannot tell, 4: missing."""
-    from ..choices import split
     from ..comparison.outcome import compare_runs, to_json
     from ..comparison.table import markdown as as_markdown
     from ..gate.words import share
-    from ..stored_run import read_run
+    from ..storage.stored_run import read_run
+    from ..text.choices import split
 
     require_file_place("--markdown", markdown)
     limit = share(fail_on, "fail-on") if fail_on else None

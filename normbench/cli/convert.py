@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..cases.layers import like_layers
 from ..errors import UsageError
-from ..layers import like_layers
 from .paths import require_file_place
 from .show import AsJson, print_json, show_table
 

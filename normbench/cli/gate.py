@@ -17,7 +17,7 @@ from .paths import require_file_place, write_file
 from .show import AsJson, show_table
 
 if TYPE_CHECKING:
-    from ..conditions import Conditions
+    from ..cases.conditions import Conditions
     from ..gate.conduct import Observer, Question
     from ..gate.outcome import Outcome
     from ..gate.trees import Tree
@@ -54,7 +54,6 @@ def gate(
     if context.invoked_subcommand is not None:
         return
     require_file_place("--markdown", markdown)
-    from ..choices import split
     from ..gate.archive import Archive
     from ..gate.conduct import Question, conduct
     from ..gate.instructions import with_instructions
@@ -65,8 +64,9 @@ def gate(
     from ..gate.policy import Policy
     from ..gate.two_processes import TwoProcesses
     from ..gate.words import candidates, cases_of, controls, seconds, share
-    from ..measure.machine import machine_record, package_versions
-    from ..threads import validate_threads
+    from ..host.machine import machine_record, package_versions
+    from ..host.threads import validate_threads
+    from ..text.choices import split
 
     specs = _specs(provider, base_provider, head_provider, has_base=bool(base or base_dir or base_python))
     policy = Policy(margin=share(margin, "margin"), error_rate=share(error_rate, "error-rate"))
@@ -123,7 +123,7 @@ def gate(
 
 
 def _specs(provider: str, base_provider: str, head_provider: str, *, has_base: bool) -> list[tuple[str, str]]:
-    from ..choices import split
+    from ..text.choices import split
 
     if bool(base_provider) != bool(head_provider):
         raise UsageError("--base-provider and --head-provider go together: name both, or neither")
@@ -157,8 +157,8 @@ def _trees(base: str, base_dir: Path | None, head: Path) -> Iterator[tuple[Tree,
 
 def conditions_of(device: str, threads: int) -> Any:
     """Return the conditions of a gate's blocks. Raises UsageError for a device that is none, or several."""
-    from ..conditions import Conditions
-    from ..request import one_device_name
+    from ..cases.conditions import Conditions
+    from ..job.request import one_device_name
 
     return Conditions(device=one_device_name(device), threads=threads)
 
@@ -171,8 +171,8 @@ def place_of(machine: dict[str, Any], conditions: Conditions) -> str:
 @contextmanager
 def _watched(question: Question, archive: Any) -> Iterator[Observer]:
     """Yield an observer that keeps blocks on disk and shows on stderr how far the run is, a bar where it is a terminal."""
-    from ..bar import make_bar, make_screen
     from ..gate.conduct import Observer
+    from ..screen.bar import make_bar, make_screen
 
     screen = make_screen()
     decided = 0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import HELP
 from ..errors import UsageError
 from ..inspection.scope import ARCHITECTURES, COLS, CONVENTIONS, DTYPES, NORMS, PASSES, ROWS
+from ..text.choices import HELP
 from .show import EXIT_FAILED, AsJson, print_json, table_of
 
 if TYPE_CHECKING:
-    from ..case import Case
+    from ..cases.case import Case
     from ..inspection.budget import Breach
     from ..inspection.difference import Difference
     from ..inspection.figures import Inspection
@@ -47,11 +47,11 @@ def inspect(
     if diff is not None:
         _show_difference(*diff, as_json=as_json)
         return
-    from ..bar import counting
-    from ..choices import split
+    from ..host.threads import available_cores
     from ..inspection.budget import broken_budgets
     from ..inspection.survey import Survey, survey
-    from ..threads import available_cores
+    from ..screen.bar import counting
+    from ..text.choices import split
 
     question = Survey(
         providers=tuple(split(provider)),
@@ -70,9 +70,9 @@ def inspect(
 
 def _cases(case: str, norm: str, pass_: str, dtype: str, convention: str, cols: str, rows: int) -> tuple[Case, ...]:
     """Return the cases that the words ask for. Raises UsageError naming the first that does not fit."""
-    from ..choices import split
     from ..inspection.survey import cases_in_scope
-    from ..selection import cases_by_id
+    from ..job.selection import cases_by_id
+    from ..text.choices import split
 
     if case:
         return cases_by_id(case)
@@ -110,7 +110,7 @@ def _show(found: Inspection, broken: list[Breach], *, budget: bool, as_json: boo
 
 def _print_table(rows: list[dict[str, str]]) -> None:
     """Print rows as a table; in a file or a pipe, which have no width, every row is one line."""
-    from ..terminal import console
+    from ..screen.terminal import console
 
     if rows:
         console(UNLIMITED).print(table_of(rows[0], [row.values() for row in rows]))

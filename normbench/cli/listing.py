@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, OF_CASES, Choices
 from ..errors import UsageError
+from ..text.choices import DEFAULTS, OF_CASES, Choices
 from .options import with_choices
 from .paths import require_folder_there
 from .show import AsJson, plain, print_json, show_rows
@@ -21,8 +21,8 @@ listing = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="List wh
 @listing.command("grids")
 def list_grids(as_json: AsJson = False) -> None:
     """List the named grids, their shapes and why each is there."""
-    from ..grids import GRIDS
-    from ..shape import shape_text
+    from ..cases.grids import GRIDS
+    from ..cases.shape import shape_text
 
     rows = [
         {"grid": grid.name, "shape": shape_text(entry.shape), "reason": entry.why, "summary": grid.summary}
@@ -39,9 +39,9 @@ def list_cases(
     as_json: AsJson = False,
 ) -> None:
     """List the ids of the cases that `normbench run` would measure with the same words, those of the op tier with their traffic."""
-    from ..case import Case
-    from ..selection import select_cases
-    from ..traffic import bytes_moved, flops
+    from ..cases.case import Case
+    from ..cases.traffic import bytes_moved, flops
+    from ..job.selection import select_cases
 
     cases, _ = select_cases(choices)
     if not cases:
@@ -71,8 +71,8 @@ def list_runs_command(
     as_json: AsJson = False,
 ) -> None:
     """List the runs on disk, oldest first, with how many of the planned records are there: those of providers."""
-    from ..record import Role
-    from ..stored_run import list_runs, read_run
+    from ..records.record import Role
+    from ..storage.stored_run import list_runs, read_run
 
     if root != DEFAULTS.out:
         require_folder_there("--root", Path(root))
@@ -86,7 +86,7 @@ def list_runs_command(
 
 def env(as_json: AsJson = False) -> None:
     """Show this machine as runs record it: processor, memory, cores, versions, GPUs, and why a field is empty."""
-    from ..measure.machine import machine_identity, machine_record, package_versions
+    from ..host.machine import machine_identity, machine_record, package_versions
 
     machine = machine_record()
     found = {"identity": machine_identity(machine), "machine": machine, "versions": package_versions()}

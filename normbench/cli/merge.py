@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..choices import DEFAULTS
+from ..text.choices import DEFAULTS
 from .show import AsJson, print_json
 
 __all__ = ["merge"]
@@ -20,7 +20,7 @@ def merge(
 ) -> None:
     """Join runs taken apart, such as shards, into one; each record keeps the machine it was taken on."""
     from ..fleet.merge import merge_runs
-    from ..stored_run import find_run
+    from ..storage.stored_run import find_run
 
     path = merge_runs(runs, command=["normbench", *sys.argv[1:]], root=out)
     if as_json:

@@ -24,9 +24,9 @@ MACHINE = "dtype's"
 @models.command("list")
 def list_networks(as_json: AsJson = False) -> None:
     """List the networks that can be named, with their norm, its position and their presets."""
+    from ..cases.shape import shape_text
     from ..catalogue import REQUIREMENTS
     from ..models.networks import PRESETS, networks
-    from ..shape import shape_text
 
     rows = []
     for network in networks():

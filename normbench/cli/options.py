@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ..choices import DEFAULTS, HELP, Choices, option_name
+from ..text.choices import DEFAULTS, HELP, Choices, option_name
 
 __all__ = ["Device", "Dtype", "ErrorRate", "Margin", "Norm", "Pass", "Seed", "Threads", "with_choices"]
 

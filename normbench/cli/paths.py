@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import NormbenchError, UsageError
-from ..files import explained
+from ..storage.files import explained
 
 __all__ = ["attempted", "require_file_place", "require_folder_place", "require_folder_there", "write_file"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import HELP
 from ..errors import UsageError
+from ..text.choices import HELP
 from .options import Device
 from .paths import require_file_place, write_file
 from .show import AsJson, print_json
@@ -46,11 +46,11 @@ def profile(
     _require_steps(steps)
     require_file_place("--trace", trace)
     require_file_place("--plot", plot)
-    from ..choices import split
+    from ..host.threads import available_cores, set_threads
     from ..measure.device import describe_device
     from ..profile.capture import profile_step
     from ..profile.subject import Wish, make_subjects
-    from ..threads import available_cores, set_threads
+    from ..text.choices import split
 
     describe_device(device, lambda found: None)
     threads = available_cores() if threads is None else threads
@@ -82,7 +82,7 @@ def _file_of(path: Path, subject: Subject, subjects: list[Subject]) -> Path:
 
 
 def _title(subject: Subject, threads: int) -> str:
-    from ..units import count
+    from ..quantities.units import count
 
     where = f"{subject.device}, {count(threads, 'thread')}" if subject.device == "cpu" else subject.device
     return f"{subject.label}, {subject.pass_.value}, {subject.size}, {subject.dtype}, {subject.norms}; {where}"
@@ -115,7 +115,7 @@ def _plain(subject: Subject, found: Profile, files: dict[str, Path], threads: in
 
 def _print(found: list[tuple[Subject, Profile, dict[str, Path]]], threads: int) -> None:
     from ..profile.tables import profile_tables
-    from ..terminal import console
+    from ..screen.terminal import console
 
     for subject, one, files in found:
         console(WIDTH).print(profile_tables(one, _title(subject, threads)))

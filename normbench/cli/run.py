@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, Choices, fields, words_of
 from ..errors import UsageError
+from ..text.choices import DEFAULTS, Choices, fields, words_of
 from .options import with_choices
 from .paths import attempted, require_folder_place
 from .show import EXIT_FAILED, AsJson, print_json
 
 if TYPE_CHECKING:
-    from ..request import Request
+    from ..job.request import Request
 
 __all__ = ["report", "run"]
 
@@ -36,12 +36,12 @@ def run(
 ) -> None:
     """Check and time providers side by side over a grid of cases, and write a report."""
     from ..distributed import gathering
+    from ..job.request import make_request
+    from ..job.shard import Shard
     from ..report import write_report
     from ..report.console import summary_table
-    from ..request import make_request
-    from ..shard import Shard
-    from ..stored_run import read_run
-    from ..terminal import console
+    from ..screen.terminal import console
+    from ..storage.stored_run import read_run
 
     require_folder_place("--report", report_dir)
     if ray_any_version and not ray:
@@ -76,9 +76,9 @@ def run(
 
 def _here(request: Request) -> tuple[Path, bool]:
     from ..distributed import gathering
+    from ..job.progress import Progress
+    from ..job.run import execute
     from ..measure.measurer import Measurer
-    from ..progress import Progress
-    from ..run import execute
 
     measurer: Any = Measurer
     if request.processes > 1 or gathering.current is not None:
@@ -92,7 +92,7 @@ def _here(request: Request) -> tuple[Path, bool]:
 def _start_processes(nproc: int, choices: Choices, words: list[str], *, ray: str, port: int | None) -> int:
     """Have torchrun start all processes and return the exit code of rank 0, which tells the user everything."""
     from ..distributed.launch import launch
-    from ..threads import available_cores
+    from ..host.threads import available_cores
 
     if ray:
         raise UsageError(f"nproc {nproc} and ray {ray!r}: several processes train on one node; leave one of the two out")
@@ -118,7 +118,7 @@ def report(
 ) -> None:
     """Write the Markdown report and the pictures of a run."""
     from ..report import write_report
-    from ..stored_run import read_run
+    from ..storage.stored_run import read_run
 
     require_folder_place("--out", out)
     found = read_run(run, root=root)

@@ -31,7 +31,7 @@ def show_rows(rows: list[dict[str, Any]], columns: list[str], as_json: bool) -> 
 
 
 def show_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    from ..terminal import console
+    from ..screen.terminal import console
 
     console().print(table_of(columns, rows))
 
@@ -40,7 +40,7 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Any:
     """Return rows as a plain table for a rich console; a row that one too narrow has no room for becomes a block of lines."""
     from rich.markup import escape
 
-    from ..terminal import FittingTable
+    from ..screen.terminal import FittingTable
 
     table = FittingTable(box=None, pad_edge=False)
     for column in columns:

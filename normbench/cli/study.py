@@ -32,11 +32,11 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Run studies of stability, statistics and precision; each writes a table, a picture and its observations."""
-    from ..choices import split
     from ..studies.catalogue import STUDIES
     from ..studies.catalogue import study as find
     from ..studies.journal import JOURNALS
     from ..studies.study import Scale
+    from ..text.choices import split
 
     if name == "list":
         show_rows([{"study": one.name, "summary": one.summary} for one in STUDIES], ["study", "summary"], as_json)
@@ -68,11 +68,11 @@ def _run(
     """Run a study, show what it says and return that, with the reason where its page could not be written."""
     import msgspec
 
-    from ..bar import make_bar, make_screen
+    from ..host.threads import available_cores
+    from ..screen.bar import make_bar, make_screen
     from ..studies.conduct import conduct
     from ..studies.journal import JOURNALS
     from ..studies.page import write_page
-    from ..threads import available_cores
 
     screen = make_screen()
     with make_bar(screen, is_counted=False) as bar:

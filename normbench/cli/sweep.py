@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..choices import DEFAULTS, Choices
+from ..text.choices import DEFAULTS, Choices
 from .options import with_choices
 from .paths import attempted
 from .show import EXIT_FAILED, EXIT_INTERRUPTED, AsJson, print_json, show_table
@@ -50,11 +50,11 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Find the largest batch that fits in memory, by norm and provider, and tokens per second at each batch on the way."""
-    from ..choices import split
-    from ..files import explained
+    from ..host.threads import available_cores
+    from ..job.request import one_device_name
+    from ..job.selection import refuse_training_words
     from ..measure.measurer import Measurer
-    from ..request import one_device_name
-    from ..selection import refuse_training_words
+    from ..storage.files import explained
     from ..sweep.conduct import conduct
     from ..sweep.entry import is_sound
     from ..sweep.journal import JOURNALS
@@ -62,7 +62,7 @@ def sweep(
     from ..sweep.page import write_page
     from ..sweep.plain import plain_sweep
     from ..sweep.question import Question
-    from ..threads import available_cores
+    from ..text.choices import split
     from ..workloads.throughput import throughput_cases
 
     modes = split(choices.mode)
@@ -125,7 +125,7 @@ def sweep(
 def _open(question: Question, device: Any, out: Path, *, resume: bool) -> SweepJournal:
     import torch
 
-    from ..measure.machine import machine_record
+    from ..host.machine import machine_record
     from ..sweep.journal import JOURNALS, Header
     from ..sweep.limit import choose_limit
 
@@ -144,8 +144,8 @@ def _watched(journal: SweepJournal) -> Iterator[Observer]:
     """Yield an observer that shows on stderr what is tried and what became of it, what is tried only where it is a terminal."""
     from rich.markup import escape
 
-    from ..bar import make_screen
-    from ..record import Status
+    from ..records.record import Status
+    from ..screen.bar import make_screen
     from ..sweep.conduct import Observer
     from ..sweep.entry import Check, Entry, Point, SideBySide
     from ..sweep.table import said_of

@@ -59,11 +59,11 @@ def validate(
 ) -> None:
     """Run the gate many times, on the same code and on code made slower by a known amount, and count what it says."""
     require_file_place("--markdown", markdown)
-    from ..choices import split
     from ..gate.stored_validation import merged, read_validation
     from ..gate.trials import Trials
     from ..gate.words import seconds, share
-    from ..threads import validate_threads
+    from ..host.threads import validate_threads
+    from ..text.choices import split
 
     if replay:
         _report(merged([read_validation(Path(folder)) for folder in split(replay)]), markdown, as_json)
@@ -95,11 +95,11 @@ def _policy(margin: str, error_rate: str) -> Any:
 
 
 def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subject, ...]:
-    from ..choices import split
     from ..gate.stored_validation import Subject
     from ..gate.words import cases_of
     from ..registry import Registry
-    from ..words import one_of
+    from ..text.choices import split
+    from ..text.words import one_of
 
     if "@" in text:
         parts = [part.rpartition("@") for part in split(text)]
@@ -116,10 +116,10 @@ def _subjects(text: str, providers: Sequence[str], **choice: Any) -> tuple[Subje
 
 def _run(trials: Trials, out: Path) -> tuple[Path | None, bool]:
     """Run the trials and return their folder, None where nothing was begun, and whether Ctrl-C ended them."""
-    from ..bar import make_bar, make_screen
     from ..gate.conduct import Observer
     from ..gate.trials import validate as run_trials
-    from ..measure.machine import machine_record, package_versions
+    from ..host.machine import machine_record, package_versions
+    from ..screen.bar import make_bar, make_screen
 
     screen = make_screen()
     total = trials.runs * len(trials.slowdowns)

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from ..case import Tier
-from ..conditions import Conditions
+from ..cases.case import Tier
+from ..cases.conditions import Conditions
+from ..cases.metric import Metric
 from ..errors import UsageError
-from ..measure.machine import machine_identity
-from ..metric import Metric
-from ..record import Record
-from ..stored_run import Run, RunInfo
-from ..units import join_words
+from ..host.machine import machine_identity
+from ..quantities.units import join_words
+from ..records.record import Record
+from ..storage.stored_run import Run, RunInfo
 
 __all__ = ["MACHINE", "Discrepancy", "record_discrepancies", "refuse_difference", "run_discrepancies", "run_fields"]
 

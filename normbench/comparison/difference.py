@@ -13,10 +13,10 @@ from math import exp, expm1, inf, log, sqrt
 import msgspec
 from scipy.special import stdtrit
 
+from ..cases.metric import Better
 from ..gate.decide import LARGEST_LOG
-from ..metric import Better
-from ..stats import Interval
-from ..units import percent
+from ..quantities.stats import Interval
+from ..quantities.units import percent
 from .drift import Drift
 
 __all__ = ["DETECTABLE", "LEVEL", "POWER", "Difference", "Reading", "Verdict", "cost_range", "difference", "judge", "reading"]

@@ -9,8 +9,8 @@ import msgspec
 
 from ..errors import UsageError
 from ..gate.outcome import ExitCode
-from ..stored_run import Run
-from ..units import percent_given
+from ..quantities.units import percent_given
+from ..storage.stored_run import Run
 from .circumstances import Discrepancy, refuse_difference
 from .difference import DETECTABLE, Verdict, cost_range
 from .rows import REFERENCES, Row, TierDrift, make_rows

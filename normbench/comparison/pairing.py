@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from ..record import Record, Role
-from ..results import Result, derive_results
+from ..records.record import Record, Role
+from ..results.derived import Result, derive_results
 from .circumstances import Discrepancy, record_discrepancies
 
 __all__ = ["Arm", "Pair", "pair_up"]

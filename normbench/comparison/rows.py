@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from ..case import Tier
-from ..measurement import Measurement
-from ..metric import TIME, Better, Metric
-from ..record import COPY, NO_NORM, Record, Role, Status
-from ..results import Result
-from ..stats import ratio_or_none, time_interval
+from ..cases.case import Tier
+from ..cases.metric import TIME, Better, Metric
+from ..quantities.stats import ratio_or_none, time_interval
+from ..records.measurement import Measurement
+from ..records.record import COPY, NO_NORM, Record, Role, Status
+from ..results.derived import Result
 from .difference import DETECTABLE, LEVEL, Difference, Reading, Verdict, difference, judge, reading
 from .drift import Drift, drift_of
 from .pairing import Arm, Pair, pair_up

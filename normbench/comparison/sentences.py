@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log
 
-from ..metric import Better
-from ..units import count, percent, some
+from ..cases.metric import Better
+from ..quantities.units import count, percent, some
 from .difference import Verdict
 from .rows import Row
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..markdown import escape, table
-from ..metric import Better
-from ..units import DASH, duration, join_words, number, percent
+from ..cases.metric import Better
+from ..quantities.units import DASH, duration, join_words, number, percent
+from ..text.markdown import escape, table
 from .difference import Difference, Verdict
 from .outcome import Comparison, Side
 from .rows import Row, TierDrift

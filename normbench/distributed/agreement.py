@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ..cases.throughput_case import ThroughputCase
 from ..measure.checking import CheckTask
 from ..models.networks import network
 from ..models.recipe import Batch, in_dtype
-from ..problem import dtype_name, torch_dtype
-from ..record import Accuracy
-from ..throughput_case import ThroughputCase
+from ..oracle.problem import dtype_name, torch_dtype
+from ..records.record import Accuracy
 from ..workloads.agreement import Stray, judge, outcome, stray
 from ..workloads.model import company_case, plain_network, split_arm, swapped_network, without_sharing
 from ..workloads.training import LEARNING_RATE, TrainingStep, autocast_of

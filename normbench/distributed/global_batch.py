@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..conditions import Cache, Pages
+from ..cases.conditions import Cache, Pages
+from ..cases.throughput_case import Mode, ThroughputCase
+from ..cases.tiers import AnyCase
 from ..errors import UsageError
-from ..throughput_case import Mode, ThroughputCase
-from ..tiers import AnyCase
 
 __all__ = ["refuse_processes", "split_global_batch"]
 

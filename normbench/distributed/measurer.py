@@ -10,7 +10,11 @@ from typing import Any
 
 import msgspec
 
+from ..cases.metric import tokens_metric
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
 from ..errors import UsageError
+from ..host.threads import available_cores
 from ..measure.ahead import load_networks, prepare_calls
 from ..measure.block import BlockResult
 from ..measure.checking import CheckTask
@@ -19,12 +23,8 @@ from ..measure.measurer import Measurer, OnBlock, OnDone, OnStart, ignore
 from ..measure.plan import Plan
 from ..measure.process import OutOfMemory
 from ..measure.rotating import Rotating
-from ..measurement import Block, Measurement, Ranks
-from ..metric import tokens_metric
-from ..model_case import ModelCase
-from ..record import Accuracy, Record, Role, Status
-from ..threads import available_cores
-from ..throughput_case import ThroughputCase
+from ..records.measurement import Block, Measurement, Ranks
+from ..records.record import Accuracy, Record, Role, Status
 from .agreement import Agreement, AgreementTask, agree
 from .failure import RankFailed
 from .gathering import Gathering, SetUp

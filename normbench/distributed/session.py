@@ -11,9 +11,9 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from ..conditions import Conditions, Pages, Parallel
+from ..cases.conditions import Conditions, Pages, Parallel
+from ..cases.tiers import AnyCase
 from ..measure.process import first_line, memory_told, prepare_process
-from ..tiers import AnyCase
 from .failure import PeerLost
 from .position import PositionWriter
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from ..conditions import Parallel
+from ..cases.conditions import Parallel
+from ..cases.throughput_case import ThroughputCase
 from ..models.networks import Network
 from ..models.recipe import Batch
-from ..throughput_case import ThroughputCase
 from ..workloads.model import arm_network
 from ..workloads.training import microbatches, recompute_activations
 

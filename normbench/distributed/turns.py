@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import torch
 
+from ..cases.throughput_case import ThroughputCase
 from ..measure.block import BlockTask
 from ..measure.plan import Cost, make_schedule
 from ..measure.timer import timer_of
 from ..models.networks import network
-from ..throughput_case import ThroughputCase
 from ..workloads.model import arms_and_control, company_case
 from ..workloads.training import TrainingStep, autocast_of
 from .session import Seat, Session, guarded, joined, prepare_rank

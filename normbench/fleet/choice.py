@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from ..errors import UsageError
-from ..record import Record, Role, Status
+from ..records.record import Record, Role, Status
 from .source import Source
 
 __all__ = ["Choice"]

@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from ..case import Case
+from ..cases.case import Case
+from ..cases.model_case import ModelCase
+from ..job.request import Request
+from ..job.run import ROTATION, Keeper, Observer, SilentObserver, add_norms, unmeasured_records
+from ..job.shard import units_of
 from ..measure.group import Group
-from ..model_case import ModelCase
-from ..record import Record, Status
-from ..request import Request
-from ..run import ROTATION, Keeper, Observer, SilentObserver, add_norms, unmeasured_records
-from ..shard import units_of
-from ..stored_run import Machine
+from ..records.record import Record, Status
+from ..storage.stored_run import Machine
 from .dispatch import Cluster, dispatch
 from .station import Introduction
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..errors import NormbenchError
 from ..measure.group import Group
-from ..record import Record
+from ..records.record import Record
 
 __all__ = ["ATTEMPTS", "Broken", "Cluster", "Event", "Measured", "dispatch", "next_task"]
 

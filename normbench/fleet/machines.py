@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..measure.machine import machine_identity
+from ..host.machine import machine_identity
 
 __all__ = ["machine_name"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError
-from ..record import Record
-from ..request import Request
-from ..shard import Shard
-from ..store import RunWriter
-from ..stored_run import DEFAULT_ROOT, RunStatus, find_run
+from ..job.request import Request
+from ..job.shard import Shard
+from ..records.record import Record
+from ..storage.store import RunWriter
+from ..storage.stored_run import DEFAULT_ROOT, RunStatus, find_run
 from .choice import Choice
 from .source import Source
 

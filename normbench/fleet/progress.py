@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..job.progress import Progress
 from ..measure.group import Group
-from ..progress import Progress
-from ..record import Record
-from ..units import some
+from ..quantities.units import some
+from ..records.record import Record
 
 __all__ = ["FleetProgress"]
 

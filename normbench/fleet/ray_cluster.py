@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..case import Case
+from ..cases.case import Case
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
 from ..errors import UsageError
+from ..job.request import Request
 from ..measure.group import Group
 from ..measure.process import first_line
-from ..model_case import ModelCase
-from ..request import Request
-from ..throughput_case import ThroughputCase
 from .address import check_address
 from .dispatch import Broken, Event, Measured
 from .station import Introduction, Order, Station, software

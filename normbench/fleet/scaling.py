@@ -18,15 +18,15 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from ..case import Case
-from ..lines import RECORDS
+from ..cases.case import Case
+from ..host.machine import machine_record, package_versions
+from ..job.request import Request
+from ..job.run import create_run, unmeasured_records
 from ..measure.group import Group
-from ..measure.machine import machine_record, package_versions
-from ..measurement import Block, Measurement, StopReason
-from ..record import Record, Status
-from ..request import Request
-from ..run import create_run, unmeasured_records
-from ..terminal import console
+from ..records.measurement import Block, Measurement, StopReason
+from ..records.record import Record, Status
+from ..screen.terminal import console
+from ..storage.lines import RECORDS
 from .conduct import execute_on
 from .dispatch import Measured, dispatch
 from .machines import machine_name

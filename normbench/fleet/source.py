@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from ..lines import RECORDS, stream_lines
-from ..record import Record, Status, decode_record
-from ..request import Request
-from ..stored_run import Machine, RunInfo
+from ..job.request import Request
+from ..records.record import Record, Status, decode_record
+from ..storage.lines import RECORDS, stream_lines
+from ..storage.stored_run import Machine, RunInfo
 from .machines import machine_name
 
 __all__ = ["Source"]

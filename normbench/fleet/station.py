@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
+from ..cases.case import Case
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
 from ..errors import NormbenchError
+from ..host.machine import machine_record, package_versions
 from ..measure.group import Group
-from ..measure.machine import machine_record, package_versions
 from ..measure.measurer import Measurer
 from ..measure.plan import Plan
-from ..model_case import ModelCase
-from ..record import Record
-from ..throughput_case import ThroughputCase
+from ..records.record import Record
 from .machines import machine_name
 
 __all__ = ["SOFTWARE", "Introduction", "Order", "Results", "Station", "software"]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError
-from ..files import AppendedFile, explained, make_directory, write_atomically
+from ..storage.files import AppendedFile, explained, make_directory, write_atomically
 from .outcome import Outcome, to_json
 from .standing import BlockSamples
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from ..measure.checking import CheckResult, CheckTask, drained
 from ..measure.plan import Schedule
 from ..measure.worker import Worker
-from ..record import Status
+from ..records.record import Status
 from .outcome import Code
 from .process import Candidate, Setup
 from .standing import BlockSamples

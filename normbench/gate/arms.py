@@ -14,8 +14,8 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Any
 
-from ..case import Case
-from ..definition import Definition
+from ..cases.case import Case
+from ..cases.definition import Definition
 from ..errors import NormbenchError, UsageError
 from ..registry import ENTRY_POINT_GROUP, NormFunction, Registry
 from .namespace import Namespace, imports_redirected
@@ -213,7 +213,7 @@ class SideBySide:
             )
         functions = [inspect.unwrap(implementation.function) for implementation in provider.implementations.values()]
         roots = {function.__module__.removeprefix(f"{namespace.name}.") for function in functions}
-        own_case = importlib.import_module(f"{namespace.name}.{_PACKAGE}.case").Case
+        own_case = importlib.import_module(f"{namespace.name}.{_PACKAGE}").Case
         return self._arm(
             side,
             spec,

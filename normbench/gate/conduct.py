@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from ..conditions import Cache, Conditions, Pages
+from ..cases.conditions import Cache, Conditions, Pages
 from ..errors import NormbenchError
 from ..measure.plan import Schedule
 from .arena import ArenaMaker

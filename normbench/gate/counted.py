@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
-from ..conditions import Conditions, Pages
+from ..cases.case import Case
+from ..cases.conditions import Conditions, Pages
 from ..measure.process import loaded_provider, prepare_process, prepared_function
 from ..measure.timer import run_calls
 
@@ -34,7 +34,7 @@ def make_counted_calls(task: CountedTask, emit: Callable[[Any], None]) -> None:
     """Emit the process's number and the instruction set that PyTorch chose when it is ready, then "done" after each lot of calls."""
     import torch
 
-    from ..problem import make_problem
+    from ..oracle.problem import make_problem
     from ..workloads.op import make_call, private_copies
 
     device = prepare_process(task.conditions, task.case, Pages.REUSED)

@@ -10,8 +10,8 @@ from statistics import fmean, median
 import msgspec
 from scipy.special import stdtrit
 
-from ..metric import Better
-from ..units import percent, percent_given
+from ..cases.metric import Better
+from ..quantities.units import percent, percent_given
 from .flips import Location, flip_p, locate, shift_found
 from .policy import Policy, thresholds
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
-from ..conditions import Cache, Conditions, Pages
+from ..cases.case import Case
+from ..cases.conditions import Cache, Conditions, Pages
 from ..errors import NormbenchError
 from ..measure.process import loaded_provider, prepare_process, prepared_function
 from ..measure.sampler import Call, Samples, first_calls, in_turn, warm_up
@@ -102,8 +102,8 @@ def duet(task: DuetTask, emit: Callable[[Any], None]) -> None:
     """
     import torch
 
-    from ..measure.cache import make_flush
-    from ..problem import make_problem
+    from ..host.cache import make_flush
+    from ..oracle.problem import make_problem
     from ..workloads.op import make_call, private_copies
 
     if task.cpu is not None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
-from ..conditions import Conditions, Pages
+from ..cases.case import Case
+from ..cases.conditions import Conditions, Pages
 from ..errors import UsageError
 from ..measure.process import loaded_provider, prepare_process, prepared_function
 from ..measure.servers import server_environment
@@ -122,7 +122,7 @@ def extra_turns(size: Size, slowdown: float) -> int:
 
 def measure_size(task: SizeTask, emit: Callable[[Any], None]) -> None:
     """Time calls of a provider and turns of the loop, one after the other, and emit a Size. Apart from any gate and its arms."""
-    from ..problem import make_problem
+    from ..oracle.problem import make_problem
     from ..workloads.op import make_call, private_copies
 
     device = prepare_process(task.conditions, task.case, Pages.REUSED)

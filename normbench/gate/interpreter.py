@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from ..errors import UsageError
-from ..measure.machine import versions_of
+from ..host.machine import versions_of
 from ..measure.worker import import_path
 
 __all__ = ["Harness", "Interpreter", "find_interpreter", "relay", "running_interpreter"]

@@ -14,7 +14,7 @@ from ..inspection.capture import CAPABILITY, Launch, captured
 from ..inspection.compilation import Job, compile_jobs
 
 if TYPE_CHECKING:
-    from ..case import Case
+    from ..cases.case import Case
     from .arms import Arm
 
 __all__ = ["Kernel", "Work", "compute_capability", "work_of"]
@@ -66,7 +66,7 @@ def work_of(arm: Arm, case: Case, capability: int) -> Work:
     """
     import torch
 
-    from ..problem import make_problem
+    from ..oracle.problem import make_problem
     from ..workloads.op import outputs_of
 
     problem = make_problem(case, device="cpu", seed=0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..markdown import escape, table
-from ..units import DASH, percent, percent_given
+from ..quantities.units import DASH, percent, percent_given
+from ..text.markdown import escape, table
 from .decide import Verdict
 from .outcome import CaseResult, Outcome
 

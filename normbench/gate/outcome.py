@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
-from ..units import count, percent, percent_given, some
+from ..quantities.units import count, percent, percent_given, some
 from .decide import Decision, Verdict
 from .policy import Policy
 

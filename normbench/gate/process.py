@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
-from ..conditions import Conditions
-from ..definition import Definition
+from ..cases.case import Case
+from ..cases.conditions import Conditions
+from ..cases.definition import Definition
 from ..measure.process import adopt_provider, keep_prepared, load_compiler
 from ..registry import NormFunction
 from .arms import Arm, Side, SideBySide
@@ -160,7 +160,7 @@ def _prepare(candidate: Candidate, setup: Setup) -> None:
     import torch
 
     from ..measure.process import loaded_provider
-    from ..problem import make_problem
+    from ..oracle.problem import make_problem
     from ..workloads.op import make_call, private_copies
 
     with torch.set_grad_enabled(candidate.case.pass_.has_backward):

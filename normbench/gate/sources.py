@@ -10,7 +10,7 @@ from types import ModuleType
 
 import msgspec
 
-from ..units import some
+from ..quantities.units import some
 
 __all__ = ["Difference", "Sources", "digests", "imported_from", "loaded_sources"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..measure.checking import CheckResult
 from ..measure.plan import MIN_CALL_S, Schedule
-from ..record import Status
+from ..records.record import Status
 from .arms import Presence, presence
 from .decide import Decision, Verdict, block_log, log_ratio
 from .outcome import CaseResult, Code

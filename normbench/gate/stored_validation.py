@@ -9,11 +9,11 @@ from typing import Any, Never
 
 import msgspec
 
-from ..case import Case
+from ..cases.case import Case
+from ..cases.conditions import Conditions
 from ..catalogue import REQUIREMENTS
-from ..conditions import Conditions
 from ..errors import UsageError
-from ..journal import JournalKind
+from ..storage.journal import JournalKind
 from .archive import read_blocks
 from .injection import Size, subject_spec
 from .outcome import ExitCode

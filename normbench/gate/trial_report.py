@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..markdown import escape, table
-from ..units import DASH, percent, percent_given
+from ..quantities.units import DASH, percent, percent_given
+from ..text.markdown import escape, table
 from .outcome import ExitCode
 from .peers import SOURCES
 from .policy import Policy

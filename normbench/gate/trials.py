@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..conditions import Conditions
+from ..cases.conditions import Conditions
 from ..errors import UsageError
-from ..files import make_directory
+from ..storage.files import make_directory
 from .archive import Archive, read_blocks
 from .conduct import Observer, Question, conduct
 from .injection import Size, extra_turns, measure_sizes, write_subjects

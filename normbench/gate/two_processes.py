@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 
 from ..errors import NormbenchError, UsageError
+from ..host.threads import affinity
 from ..measure.checking import CheckResult, CheckTask
 from ..measure.plan import Schedule
 from ..measure.servers import server_environment
 from ..measure.worker import TaskTimeout, Worker
-from ..threads import affinity
 from .arena import TIMEOUT_S, checked
 from .arms import Side
 from .duet import DuetTask, PartnerLost, PartnerSilent, release

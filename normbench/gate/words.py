@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..case import Case
+from ..cases.case import Case
+from ..cases.grids import DEFAULT_NORMS, GRIDS, expand
+from ..cases.grids import grid as find_grid
 from ..errors import UsageError
-from ..grids import DEFAULT_NORMS, GRIDS, expand
-from ..grids import grid as find_grid
-from ..selection import cases_by_id
+from ..job.selection import cases_by_id
 from .process import CONTROL, Candidate
 
 __all__ = ["candidates", "cases_of", "controls", "seconds", "share"]

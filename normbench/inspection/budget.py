@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..case import DType
+from ..cases.case import DType
 from .devices import Limits, limits_of
 from .figures import VECTOR_BITS, Argument, Figures, Variant
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NormbenchError, UsageError
 
 if TYPE_CHECKING:
-    from ..case import Case, DType
-    from ..problem import Problem
+    from ..cases.case import Case, DType
+    from ..oracle.problem import Problem
     from ..registry import Provider
 
 __all__ = ["Launch", "Tensor", "captured", "launches_of"]
@@ -145,7 +145,7 @@ def _unfilled(case: Case) -> Problem:
     """Return the tensors of a case with whatever the memory holds: nobody reads them, and drawing 131072 columns takes seconds."""
     import torch
 
-    from ..problem import Problem, torch_dtype
+    from ..oracle.problem import Problem, torch_dtype
 
     def tensor(*shape: int, dtype: DType | None, wanted: bool = True, is_leaf: bool = True) -> torch.Tensor | None:
         if dtype is None or not wanted:

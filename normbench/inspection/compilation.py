@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
+from ..cases.case import Case
 from ..errors import NormbenchError
 from ..measure.worker import die_with
 from .capture import Launch, Tensor

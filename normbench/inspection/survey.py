@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from ..case import Case, Convention, Norm
+from ..cases.case import Case, Convention, Norm
+from ..cases.grids import Grid, GridShape, expand
 from ..errors import UsageError
-from ..grids import Grid, GridShape, expand
 from ..registry import Registry
 from .capture import Launch, launches_of
 from .compilation import Compiled, Job, compile_jobs, variant_of

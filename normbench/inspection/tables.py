@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..units import some
+from ..quantities.units import some
 from .budget import Breach
 from .difference import Difference
 from .figures import Variant, share_of_vectors

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
+from ..cases.case import Case
 
 __all__ = ["fewer_rows", "rounds_to_nearest", "shrink"]
 

@@ -1,1 +1,1 @@
-"""Take measurements: clock, allocator, cache, threads, power, and the processes that hold them apart."""
+"""Take measurements: clock, pages, turns, and the processes that hold them apart."""

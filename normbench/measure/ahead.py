@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from ..case import Case
-from ..model_case import ModelCase
-from ..throughput_case import ThroughputCase
+from ..cases.case import Case
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
 from .checking import CheckTask
 from .mathlib import forget_buffers
 from .process import keep_prepared, loaded_provider, open_workload

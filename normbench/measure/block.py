@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..case import Tier
-from ..conditions import Cache, Conditions, Pages
-from ..measurement import Block
-from ..tiers import AnyCase
-from .load import OtherLoad
+from ..cases.case import Tier
+from ..cases.conditions import Cache, Conditions, Pages
+from ..cases.tiers import AnyCase
+from ..host.load import OtherLoad
+from ..records.measurement import Block
 from .plan import Plan, Schedule, make_schedule
 from .process import memory_told, open_workload, prepare_process, synchronise
 from .sampler import Call, Samples, first_costs, in_turn, process_page_faults, take_repetition, warm_up
 from .timer import CudaTimer, timer_of
 
 if TYPE_CHECKING:
-    from .power import PowerMeter
+    from ..host.power import PowerMeter
 
 __all__ = ["BlockResult", "BlockTask", "block"]
 
@@ -59,7 +59,7 @@ def block(task: BlockTask, emit: Callable[[Any], None]) -> None:
 def _take_block(task: BlockTask) -> BlockResult:
     import torch
 
-    from .cache import make_flush
+    from ..host.cache import make_flush
 
     device = prepare_process(task.conditions, task.case, task.conditions.pages)
     is_single = task.case.tier is Tier.THROUGHPUT
@@ -115,8 +115,8 @@ def _take_block(task: BlockTask) -> BlockResult:
 def _make_meter(device: Any) -> PowerMeter | None:
     if device.type != "cuda":
         return None
-    from .nvml import uuid_of
-    from .power import PowerMeter
+    from ..host.nvml import uuid_of
+    from ..host.power import PowerMeter
 
     return PowerMeter(uuid_of(device))
 

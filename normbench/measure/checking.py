@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..adversary import Trial
-from ..case import Case, Pass
-from ..conditions import Conditions, Pages
-from ..definition import Definition
+from ..cases.adversary import Trial
+from ..cases.case import Case, Pass
+from ..cases.conditions import Conditions, Pages
+from ..cases.definition import Definition
+from ..cases.tiers import AnyCase
 from ..errors import NormbenchError
-from ..measurement import Memory
-from ..record import Accuracy, Departure, Status
-from ..tiers import AnyCase
+from ..records.measurement import Memory
+from ..records.record import Accuracy, Departure, Status
 from .process import failure, loaded_provider, prepare_process, synchronise
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ..oracle.problem import Problem
     from ..registry import NormFunction
 
 __all__ = ["Begun", "CheckResult", "CheckTask", "Purpose", "check", "drained"]
@@ -127,7 +127,7 @@ class _Attempts:
         """What is known of a call besides its outputs, as fields of a CheckResult."""
 
     def _fresh_problem(self) -> Problem:
-        from ..problem import make_problem
+        from ..oracle.problem import make_problem
 
         return make_problem(self._case, device=self._device, seed=self._task.seed, trial=self._trial)
 
@@ -150,8 +150,8 @@ class _Attempts:
 
     def _judge(self, definition: Definition) -> None:
         """Compare the providers that compute one formula with it and, where it is not the norm's own, with that one as well."""
-        from ..check import check as compare
-        from ..check import describe_failure
+        from ..oracle.check import check as compare
+        from ..oracle.check import describe_failure
 
         case = self._case
         outputs = {spec: found for spec, found in self._outputs.items() if loaded_provider(spec).definition(case) is definition}
@@ -257,7 +257,7 @@ def _dense(tensor: Any) -> Any:
 
 def _fingerprints(problem: Problem) -> dict[str, int]:
     """Return a cheap sum over the bits of every input, and of the memory around it, to see whether a call changed them."""
-    from ..distortion import whole_storage
+    from ..oracle.distortion import whole_storage
 
     prints = {}
     for name in ("x", "weight", "bias", "residual", "dy", "dresidual_out"):

@@ -24,11 +24,11 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case
-from ..conditions import Conditions
-from ..record import Record, Role
-from ..stats import ratio_interval, time_interval
-from ..threads import available_cores
+from ..cases.case import Case
+from ..cases.conditions import Conditions
+from ..host.threads import available_cores
+from ..quantities.stats import ratio_interval, time_interval
+from ..records.record import Record, Role
 from .group import Group
 from .measurer import Measurer
 from .plan import Plan
@@ -74,7 +74,7 @@ def call_of(case_id: str, provider: str) -> Callable[[], Any]:
     """Return the timed call of a case on fresh tensors in this process."""
     import torch
 
-    from ..problem import make_problem
+    from ..oracle.problem import make_problem
     from ..registry import Registry
     from ..workloads.op import make_call
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from ..conditions import Conditions
-from ..measurement import Measurement, Sustained
-from ..record import Record, Role, Status
-from ..tiers import AnyCase
+from ..cases.conditions import Conditions
+from ..cases.tiers import AnyCase
+from ..records.measurement import Measurement, Sustained
+from ..records.record import Record, Role, Status
 from .checking import CheckResult
 
 __all__ = ["Arm", "Drafts", "Group"]

@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
-from ..case import Case, Tier
+from ..cases.case import Case, Tier
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
+from ..cases.traffic import predicted_peak_bytes
 from ..errors import NormbenchError
+from ..host.machine import available_memory_bytes
 from ..kernels.interpret import fewer_rows
-from ..measurement import Sustained
-from ..model_case import ModelCase
-from ..record import Record, Status
-from ..throughput_case import ThroughputCase
-from ..traffic import predicted_peak_bytes
+from ..records.measurement import Sustained
+from ..records.record import Record, Status
 from .block import BlockResult, BlockTask
 from .checking import CheckTask, drained
 from .group import Drafts, Group
-from .machine import available_memory_bytes
 from .plan import Plan, stop_reason
 from .process import status_of
 from .rotating import Live, Rotating

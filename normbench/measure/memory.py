@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..measurement import Memory
+from ..records.measurement import Memory
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ..oracle.problem import Problem
 
 __all__ = ["held_bytes", "measure_memory", "peak_bytes", "quiet_kineto", "saved_bytes"]
 

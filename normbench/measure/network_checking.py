@@ -11,15 +11,15 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..case import Case, DType, Norm
-from ..conditions import Pages
-from ..measurement import Memory
-from ..model_case import ModelCase
+from ..cases.case import Case, DType, Norm
+from ..cases.conditions import Pages
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import Mode, ThroughputCase
 from ..models.networks import network
 from ..models.recipe import in_dtype
-from ..problem import torch_dtype
-from ..record import NORM_CALLS, Accuracy, Status
-from ..throughput_case import Mode, ThroughputCase
+from ..oracle.problem import torch_dtype
+from ..records.measurement import Memory
+from ..records.record import NORM_CALLS, Accuracy, Status
 from ..workloads.agreement import Stray, judge, outcome, output_alone, stray
 from ..workloads.model import (
     forget_networks,

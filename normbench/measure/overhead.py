@@ -18,8 +18,8 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-from ..measurement import Block, Measurement, StopReason
-from ..stats import Interval, ratio_interval, time_interval
+from ..quantities.stats import Interval, ratio_interval, time_interval
+from ..records.measurement import Block, Measurement, StopReason
 from .timer import WallTimer
 
 __all__ = ["main", "measure_overhead"]

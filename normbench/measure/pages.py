@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import platform
 
-from ..conditions import Pages
+from ..cases.conditions import Pages
 from ..errors import NormbenchError
 
 __all__ = ["WITHOUT_THREAD_CACHE", "page_control_reason", "set_pages"]

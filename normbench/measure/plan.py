@@ -12,8 +12,8 @@ from math import ceil, isfinite, sqrt
 import msgspec
 
 from ..errors import UsageError
-from ..measurement import StopReason
-from ..stats import TIME_WIDENING, log_interval
+from ..quantities.stats import TIME_WIDENING, log_interval
+from ..records.measurement import StopReason
 
 __all__ = ["MAX_LAUNCH_S", "MIN_CALL_S", "Cost", "Plan", "Schedule", "make_schedule", "stop_reason"]
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..case import Case, Pass
-from ..conditions import Conditions, Pages
+from ..cases.case import Case, Pass
+from ..cases.conditions import Conditions, Pages
+from ..cases.model_case import ModelCase
+from ..cases.throughput_case import ThroughputCase
+from ..cases.tiers import AnyCase
 from ..errors import NormbenchError
-from ..model_case import ModelCase
-from ..record import Status
+from ..records.record import Status
 from ..registry import NormFunction, Provider, Registry
-from ..throughput_case import ThroughputCase
-from ..tiers import AnyCase
 from ..workloads.workload import Workload
 from .worker import TaskDied
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..measurement import Block, Measurement, StopReason
-from ..stats import block_log_medians, time_interval
+from ..quantities.stats import block_log_medians, time_interval
+from ..records.measurement import Block, Measurement, StopReason
 from .block import BlockResult
 from .group import Drafts, Group
 from .plan import Plan

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from ..conditions import Conditions
-from ..measurement import Sustained
-from ..tiers import AnyCase
-from .energy import open_energy
+from ..cases.conditions import Conditions
+from ..cases.tiers import AnyCase
+from ..host.energy import open_energy
+from ..host.vitals import Vitals
+from ..records.measurement import Sustained
 from .process import memory_told, open_workload, prepare_process, synchronise
-from .vitals import Vitals
 
 __all__ = ["CallQueue", "SustainTask", "Tally", "call_for", "sustain"]
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..measurement import UNHELD
+from ..records.measurement import UNHELD
 from .plan import MAX_LAUNCH_S
 
 __all__ = ["CudaTimer", "Sample", "SynchronisedTimer", "Timer", "WallTimer", "run_calls", "timer_of"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from ..case import Convention, Norm
+from ..cases.case import Convention, Norm
 from .flow import record
 from .norms import FoundNorm, Left, survey
 from .places import NormPlace, Place, Places

@@ -8,9 +8,9 @@ from enum import StrEnum
 from torch import Tensor, nn
 
 from .. import nn as provided
-from ..case import Norm
+from ..cases.case import Norm
 from ..errors import UsageError
-from ..words import member
+from ..text.words import member
 from .attention import Attention
 
 __all__ = ["Block", "FeedForward", "NormFactory", "Scheme", "Stack", "deep_norm_scales", "norm_factory", "transformer_stack"]

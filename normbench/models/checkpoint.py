@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UsageError
-from ..files import explained, write_atomically
+from ..storage.files import explained, write_atomically
 
 __all__ = ["load_into", "read_tensors", "write_tensors"]
 

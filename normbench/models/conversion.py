@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ..case import Norm
+from ..cases.case import Norm
+from ..cases.layers import like_layers
 from ..errors import UsageError
-from ..layers import like_layers
 from .evidence import Batches, Evidence, difference, look
 from .folding import can_read, can_write, centre, fold_bias, untie
 from .norms import FoundNorm, find_norms

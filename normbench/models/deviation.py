@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NormbenchError, UsageError
-from ..problem import dtype_name
+from ..oracle.problem import dtype_name
 from .conversion import convert_model
 from .evidence import Batches
 from .inference import inference

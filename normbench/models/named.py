@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..case import Convention, Norm
+from ..cases.case import Convention, Norm
 from ..functional import apply
 from ..nn import LayerNorm, RMSNorm
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor, nn
 
-from ..case import Norm
+from ..cases.case import Norm
 from ..catalogue import REQUIREMENTS
 from ..errors import UsageError
 from . import language, plain, vision

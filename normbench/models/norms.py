@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..case import Case, Convention, Norm, Pass
+from ..cases.case import Case, Convention, Norm, Pass
 from ..functional import default_eps
 from ..nn import LayerNorm, RMSNorm
-from ..problem import dtype_of
+from ..oracle.problem import dtype_of
 from .named import NamedNorm
 from .probe import Behaviour, probe
 

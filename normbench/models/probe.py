@@ -19,8 +19,8 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from ..case import Convention, Norm
-from ..problem import dtype_name
+from ..cases.case import Convention, Norm
+from ..oracle.problem import dtype_name
 from .arguments import further_inputs
 from .stand_in import NoNorm, NotANorm, StandIn
 

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..case import Case, Convention, DType, Norm, Pass
+from ..cases.case import Case, Convention, DType, Norm, Pass
 from ..errors import UsageError
 from ..nn import LayerNorm, RMSNorm
-from ..problem import dtype_name
+from ..oracle.problem import dtype_name
 from ..registry import Provider, Registry
-from ..words import member
+from ..text.words import member
 from .arguments import first_input
 from .named import Keyword, NamedNorm, taking
 from .norms import FoundNorm, Left, survey

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from ..drawing.canvas import BLUE, INK, ORANGE, blank, in_house_style, png
-from ..units import percent
+from ..quantities.units import percent
 from .parts import Part, by_kind, by_operator
 from .summary import Profile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ..case import Case, Pass
+from ..cases.case import Case, Pass
 from .kinds import kinds_of
 from .summary import Module
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from ..case import Pass
-from ..layers import like_layers
-from ..traffic import bytes_moved
+from ..cases.case import Pass
+from ..cases.layers import like_layers
+from ..cases.traffic import bytes_moved
 from .costs import BETWEEN, Cost, Phase
 from .kinds import ModuleKind
 from .summary import Profile

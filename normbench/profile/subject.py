@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..case import DType, Pass
+from ..cases.case import DType, Pass
+from ..cases.model_case import MODEL_PASSES, ModelCase
+from ..cases.shape import shape_text
 from ..errors import UsageError
-from ..model_case import MODEL_PASSES, ModelCase
 from ..models.networks import PRESETS, network
 from ..models.sources import Subject as Loaded
 from ..models.sources import load_subject
 from ..models.swap import swap_norms
-from ..problem import dtype_name, torch_dtype
-from ..shape import shape_text
-from ..words import member
+from ..oracle.problem import dtype_name, torch_dtype
+from ..text.words import member
 
 __all__ = ["Subject", "Wish", "make_subjects"]
 

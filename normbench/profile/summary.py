@@ -14,8 +14,8 @@ from statistics import median
 
 import msgspec
 
-from ..case import Case
-from ..stats import Interval, log_interval, mean_interval
+from ..cases.case import Case
+from ..quantities.stats import Interval, log_interval, mean_interval
 from .costs import BETWEEN, Cost, Phase
 from .kinds import ModuleKind
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..terminal import FittingTable
-from ..units import DASH, TIME_UNITS, bytes_text, number, percent, time_unit
+from ..quantities.units import DASH, TIME_UNITS, bytes_text, number, percent, time_unit
+from ..screen.terminal import FittingTable
 from .parts import NormPart, Part, by_kind, by_module, by_operator, norm_parts
 from .summary import Profile
 from .words import count_text, headlines

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..units import DASH, duration, interval_text, number, percent
+from ..quantities.units import DASH, duration, interval_text, number, percent
 from .parts import by_kind, by_module, by_operator, launches, norm_parts
 from .summary import Basis, NormShare, Profile
 

@@ -10,7 +10,7 @@ import importlib
 
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm
+from ..cases.case import Case, Convention, DType, Norm
 from ..registry import NormFunction, provider
 
 __all__ = ["apex", "apex_unsupported"]

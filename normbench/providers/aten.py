@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm
+from ..cases.case import Case, Convention, DType, Norm
 from ..registry import NormFunction, provider
 
 __all__ = ["aten", "aten_unsupported"]

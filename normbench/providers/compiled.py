@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..case import Case, Pass
+from ..cases.case import Case, Pass
 from ..registry import NormFunction, provider
 from .eager import function_of
 

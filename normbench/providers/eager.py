@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..case import Case, Convention, Norm
+from ..cases.case import Case, Convention, Norm
 from ..registry import NormFunction, provider
 
 __all__ = ["function_of", "layer_norm", "rms_norm", "rms_norm_gemma", "rms_norm_llama"]

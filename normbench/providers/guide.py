@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..case import Case, Convention
-from ..definition import Definition
+from ..cases.case import Case, Convention
+from ..cases.definition import Definition
 from ..registry import provider
 
 __all__ = ["guide", "guide_unsupported"]

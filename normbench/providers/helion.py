@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm
+from ..cases.case import Case, Convention, DType, Norm
 from ..registry import NormFunction, provider
 from .imports import import_before_fork
 

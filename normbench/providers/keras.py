@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm
+from ..cases.case import Case, Convention, DType, Norm
 from ..registry import provider
 from .imports import import_before_fork
 

@@ -16,8 +16,8 @@ import torch
 from onnx import TensorProto, helper
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm
-from ..definition import Definition
+from ..cases.case import Case, Convention, DType, Norm
+from ..cases.definition import Definition
 from ..registry import NormFunction, provider
 
 __all__ = ["make_model", "onnxruntime", "onnxruntime_definition", "onnxruntime_unsupported"]

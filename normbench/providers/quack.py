@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm, Pass
-from ..definition import Definition
+from ..cases.case import Case, Convention, DType, Norm, Pass
+from ..cases.definition import Definition
 from ..registry import NormFunction, provider
 
 __all__ = ["quack", "quack_definition", "quack_unsupported"]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..case import Case, Convention, DType, Norm
+from ..cases.case import Case, Convention, DType, Norm
 from ..registry import NormFunction, provider
 
 __all__ = ["transformer_engine", "transformer_engine_unsupported"]

@@ -16,7 +16,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from ..case import Case, Convention, DType
+from ..cases.case import Case, Convention, DType
 from ..registry import NormFunction, provider
 
 __all__ = ["t5_unsupported", "transformers", "transformers_t5", "transformers_unsupported"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..case import Case, DType
+from ..cases.case import Case, DType
 from ..kernels.operator import norm
 from ..registry import NormFunction, provider
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..files import write_page
+from ..storage.files import write_page
 
 if TYPE_CHECKING:
-    from ..stored_run import Run
+    from ..storage.stored_run import Run
 
 __all__ = ["write_report"]
 
@@ -19,8 +19,8 @@ def write_report(run: Run, out_dir: Path | str) -> Path:
     Raises NormbenchError when the folder cannot be written.
     """
     # Matplotlib takes half a second to import: only who writes a report pays for it.
-    from ..attribution import attribute
-    from ..results import derive_results
+    from ..results.attribution import attribute
+    from ..results.derived import derive_results
     from .markdown import render_markdown
     from .pictures import draw_pictures
 

@@ -8,13 +8,13 @@ from statistics import median
 
 import msgspec
 
-from ..case import Norm, Tier
-from ..markdown import escape
-from ..record import Role
-from ..results import BASELINE, Result
-from ..shape import shape_text
-from ..stats import Interval, independent_ratio
-from ..units import DASH, join_words, number, ratio_text
+from ..cases.case import Norm, Tier
+from ..cases.shape import shape_text
+from ..quantities.stats import Interval, independent_ratio
+from ..quantities.units import DASH, join_words, number, ratio_text
+from ..records.record import Role
+from ..results.derived import BASELINE, Result
+from ..text.markdown import escape
 from .tables import Scope, ScopeResults, Table, fastest
 
 __all__ = ["Answer", "NormRatio", "norm_answers", "norm_ratio_table", "norm_ratios", "scope_answer"]

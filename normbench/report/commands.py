@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ..case import Norm, Pass, Tier
-from ..choices import DEFAULTS, Choices, words_of
-from ..conditions import Conditions
-from ..model_case import ModelCase
-from ..record import Role
-from ..results import Result
-from ..shape import shape_text
-from ..stored_run import RunInfo
-from ..throughput_case import ThroughputCase
+from ..cases.case import Norm, Pass, Tier
+from ..cases.conditions import Conditions
+from ..cases.model_case import ModelCase
+from ..cases.shape import shape_text
+from ..cases.throughput_case import ThroughputCase
+from ..records.record import Role
+from ..results.derived import Result
+from ..storage.stored_run import RunInfo
+from ..text.choices import DEFAULTS, Choices, words_of
 from .companies import Company
 from .tables import ScopeResults
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ..case import DType, Norm
+from ..cases.case import DType, Norm
+from ..cases.conditions import Conditions
+from ..cases.shape import shape_text
+from ..cases.throughput_case import Mode, ThroughputCase
 from ..catalogue import BUILT_IN
-from ..conditions import Conditions
-from ..rates import metric_ratio
-from ..record import NO_NORM, Role
-from ..results import Result
-from ..shape import shape_text
-from ..stats import Interval
-from ..throughput_case import Mode, ThroughputCase
+from ..quantities.stats import Interval
+from ..records.record import NO_NORM, Role
+from ..results.derived import Result
+from ..results.rates import metric_ratio
 from .tables import describe_conditions, fastest, on_machine
 
 __all__ = ["Company", "Setting", "by_company", "by_setting"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..attribution import attribute, norms_of_networks
-from ..results import BASELINE, Result, derive_results
-from ..scaling import scaling_note
-from ..shape import shape_text
-from ..stored_run import Run
-from ..terminal import FittingTable
-from ..units import DASH, TIMES, count, join_words, number, percent, time_text, time_unit
+from ..cases.shape import shape_text
+from ..quantities.units import DASH, TIMES, count, join_words, number, percent, time_text, time_unit
+from ..results.attribution import attribute, norms_of_networks
+from ..results.derived import BASELINE, Result, derive_results
+from ..results.scaling import scaling_note
+from ..screen.terminal import FittingTable
+from ..storage.stored_run import Run
 from .answers import scope_answer
 from .companies import by_company
 from .findings import unmeasured

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from ..drawing.canvas import INK, label_axis, label_outer, panels, size_ticks, style_of
 from ..drawing.canvas import grid as draw_grid
 from ..drawing.reach import ARROWS, log_limits, log_ticks, mark_cut
-from ..record import COPY
-from ..results import Result
-from ..units import bytes_text, duration
+from ..quantities.units import bytes_text, duration
+from ..records.record import COPY
+from ..results.derived import Result
 from .pages import Page
 from .tables import ScopeResults
 

@@ -8,14 +8,14 @@ from statistics import median
 
 import msgspec
 
-from ..case import Tier
-from ..conditions import Cache, Pages
-from ..definition import Definition
-from ..markdown import escape
-from ..record import Record, Role, Status
-from ..results import Result
-from ..stats import is_launch_bound
-from ..units import DASH, duration, join_words, number, percent, some
+from ..cases.case import Tier
+from ..cases.conditions import Cache, Pages
+from ..cases.definition import Definition
+from ..quantities.stats import is_launch_bound
+from ..quantities.units import DASH, duration, join_words, number, percent, some
+from ..records.record import Record, Role, Status
+from ..results.derived import Result
+from ..text.markdown import escape
 from .tables import Table
 
 __all__ = ["Unmeasured", "first_call_table", "oddities", "peak_gbps", "unmeasured"]

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..markdown import escape
-from ..results import Result
-from ..stored_run import Machine, Run
-from ..units import DASH, bytes_text, join_words
+from ..quantities.units import DASH, bytes_text, join_words
+from ..results.derived import Result
+from ..storage.stored_run import Machine, Run
+from ..text.markdown import escape
 from .tables import describe_conditions
 
 __all__ = ["facts", "state_line"]

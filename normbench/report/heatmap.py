@@ -11,10 +11,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from ..cases.shape import shape_text
 from ..drawing.canvas import INK, label_outer, panels
-from ..results import ANOTHER_FORMULA, BASELINE, NOT_SIDE_BY_SIDE, Result
-from ..shape import shape_text
-from ..units import DASH, TIMES, number
+from ..quantities.units import DASH, TIMES, number
+from ..results.derived import ANOTHER_FORMULA, BASELINE, NOT_SIDE_BY_SIDE, Result
 from .pages import Page
 from .tables import NO_DIFFERENCE, ScopeResults
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..attribution import Attribution
-from ..case import Case, Convention, DType
-from ..record import NORM_CALLS, Record
-from ..stats import is_launch_bound
-from ..tiers import parse_case
-from ..units import bytes_text, duration, percent
+from ..cases.case import Case, Convention, DType
+from ..cases.tiers import parse_case
+from ..quantities.stats import is_launch_bound
+from ..quantities.units import bytes_text, duration, percent
+from ..records.record import NORM_CALLS, Record
+from ..results.attribution import Attribution
 
 __all__ = ["hints"]
 

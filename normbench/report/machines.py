@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..markdown import escape
-from ..shape import shape_text
-from ..units import DASH, TIME_UNITS, interval_text, time_text, time_unit
+from ..cases.shape import shape_text
+from ..quantities.units import DASH, TIME_UNITS, interval_text, time_text, time_unit
+from ..text.markdown import escape
 from .tables import Scope, ScopeResults, Table
 
 __all__ = ["machine_tables"]

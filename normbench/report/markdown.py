@@ -9,10 +9,10 @@ from typing import Any
 import jinja2
 import msgspec
 
-from ..attribution import Attribution, norms_of_networks
-from ..markdown import escape, laid_out
-from ..results import Result
-from ..stored_run import Run
+from ..results.attribution import Attribution, norms_of_networks
+from ..results.derived import Result
+from ..storage.stored_run import Run
+from ..text.markdown import escape, laid_out
 from .answers import NormRatio, norm_answers, norm_ratio_table, norm_ratios, scope_answer
 from .commands import run_command, scope_command
 from .companies import by_company

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from ..attribution import Attribution
-from ..case import Norm, Pass
-from ..estimate import Estimate
-from ..markdown import escape
-from ..model_case import ModelCase
-from ..record import NO_NORM, Record, Role
-from ..results import BASELINE, Result
-from ..stored_run import RunInfo
-from ..units import DASH, TIMES, bytes_text, duration, join_words, number, plus_minus
+from ..cases.case import Norm, Pass
+from ..cases.model_case import ModelCase
+from ..quantities.estimate import Estimate
+from ..quantities.units import DASH, TIMES, bytes_text, duration, join_words, number, plus_minus
+from ..records.record import NO_NORM, Record, Role
+from ..results.attribution import Attribution
+from ..results.derived import BASELINE, Result
+from ..storage.stored_run import RunInfo
+from ..text.markdown import escape
 from .commands import network_command
 from .hints import hints
 from .tables import NO_DIFFERENCE, Table, describe_conditions, on_machine

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..attribution import Attribution, norms_of_networks
 from ..drawing.canvas import in_house_style, png
-from ..results import Result
+from ..results.attribution import Attribution, norms_of_networks
+from ..results.derived import Result
 from .companies import by_company
 from .figures import bandwidth_figure, time_figure
 from .heatmap import speedup_figure

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..case import Norm
+from ..cases.case import Norm
 from ..drawing.canvas import INK, grid, label_axis, panels, style_of
 from ..drawing.reach import ARROWS, log_limits, log_ticks, mark_cut
-from ..results import Result
-from ..stats import Interval
-from ..units import number
+from ..quantities.stats import Interval
+from ..quantities.units import number
+from ..results.derived import Result
 from .companies import Company, Setting
 
 __all__ = ["ArmStyle", "arm_style", "bar_figure", "batch_figure"]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 from matplotlib.figure import Figure
 
+from ..cases.throughput_case import Mode
 from ..drawing.canvas import in_house_style, png
-from ..throughput_case import Mode
 from .companies import Company, Setting, by_setting
 from .markdown import Picture
 from .rate_figure import bar_figure, batch_figure

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..attribution import Attribution
-from ..case import Pass
+from ..cases.case import Pass
 from ..drawing.canvas import INK, grid, label_outer, panels, style_of
 from ..drawing.reach import ARROWS, limits, mark_cut
-from ..estimate import Estimate
+from ..quantities.estimate import Estimate
+from ..results.attribution import Attribution
 from .tables import describe_conditions
 
 __all__ = ["savings_figure"]

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..case import Norm
+from ..cases.case import Norm
 from ..drawing.canvas import INK, grid, panels
-from ..measurement import Sustained
-from ..rates import rate_series
-from ..results import Result
+from ..records.measurement import Sustained
+from ..results.derived import Result
+from ..results.rates import rate_series
 from .companies import Company
 from .rate_figure import ArmStyle, arm_style
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ..case import DType, Norm, Pass, Tier
+from ..cases.case import DType, Norm, Pass, Tier
+from ..cases.conditions import Cache, Conditions, Pages
+from ..cases.shape import shape_text
 from ..catalogue import BUILT_IN
-from ..conditions import Cache, Conditions, Pages
-from ..markdown import escape
-from ..record import COPY, Record, Role
-from ..results import BASELINE, Result, is_another_function
-from ..shape import shape_text
-from ..stats import Interval, ratio_or_none
-from ..units import DASH, TIME_UNITS, bytes_text, count, interval_text, number, percent, ratio_text, time_text, time_unit
+from ..quantities.stats import Interval, ratio_or_none
+from ..quantities.units import DASH, TIME_UNITS, bytes_text, count, interval_text, number, percent, ratio_text, time_text, time_unit
+from ..records.record import COPY, Record, Role
+from ..results.derived import BASELINE, Result, is_another_function
+from ..text.markdown import escape
 
 __all__ = [
     "NO_DIFFERENCE",

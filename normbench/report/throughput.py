@@ -8,16 +8,16 @@ from statistics import median
 
 import msgspec
 
-from ..case import Norm
-from ..markdown import escape
-from ..rates import QUANTILES, SustainedRates, latencies, per_gib, sustained_rates
-from ..record import Role
-from ..results import BASELINE, Result
-from ..scaling import scaling_note, scaling_of
-from ..stats import Interval
-from ..stored_run import RunInfo
-from ..throughput_case import Mode
-from ..units import DASH, bytes_text, duration, interval_text, join_words, number, percent, rate_text, some
+from ..cases.case import Norm
+from ..cases.throughput_case import Mode
+from ..quantities.stats import Interval
+from ..quantities.units import DASH, bytes_text, duration, interval_text, join_words, number, percent, rate_text, some
+from ..records.record import Role
+from ..results.derived import BASELINE, Result
+from ..results.rates import QUANTILES, SustainedRates, latencies, per_gib, sustained_rates
+from ..results.scaling import scaling_note, scaling_of
+from ..storage.stored_run import RunInfo
+from ..text.markdown import escape
 from .commands import throughput_command
 from .companies import Company, Setting, by_setting
 from .tables import Table, told_ratio

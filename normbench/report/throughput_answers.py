@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..case import Norm
-from ..stats import Interval
-from ..throughput_case import Mode
-from ..units import join_words, ratio_text
+from ..cases.case import Norm
+from ..cases.throughput_case import Mode
+from ..quantities.stats import Interval
+from ..quantities.units import join_words, ratio_text
 from .companies import Company, Setting, by_setting
 from .tables import on_machine, told_ratio
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf, log
 
 from ..published import claim
-from ..units import DASH
+from ..quantities.units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .over_seeds import by, chosen, count_true, line, spread

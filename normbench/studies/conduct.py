@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from ..measure.machine import machine_record
-from ..threads import set_threads
+from ..host.machine import machine_record
+from ..host.threads import set_threads
 from .catalogue import study
 from .journal import JOURNALS, Header
 from .observation import Observation, Setting, Trial

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..models.conversion import convert_model
 from ..models.networks import Network, network
-from ..units import DASH
+from ..quantities.units import DASH
 from .findings import Findings, Panel, Table
 from .observation import Observation, Setting, Trial
 from .over_seeds import by, chosen, line, spread

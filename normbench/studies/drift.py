@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from ..published import claim
-from ..units import DASH
+from ..quantities.units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .over_seeds import spread

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import UsageError
-from ..journal import JournalKind
+from ..storage.journal import JournalKind
 from .observation import Observation, Setting
 
 __all__ = ["JOURNALS", "Header"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..units import count
+from ..quantities.units import count
 from .findings import Line, Point
 from .observation import Observation
 from .spread import Spread, spread_of

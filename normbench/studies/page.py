@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import files
-from ..markdown import escape, table
+from ..storage import files
+from ..text.markdown import escape, table
 from .figure import draw
 from .findings import Findings
 from .observation import Observation

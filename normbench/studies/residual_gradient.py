@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..published import claim
-from ..units import DASH
+from ..quantities.units import DASH
 from .findings import Findings, Line, Panel, Point, Table
 from .observation import Observation, Setting, Trial
 from .over_seeds import by, chosen, spread

@@ -7,8 +7,8 @@ from math import isfinite
 
 import msgspec
 
-from ..stats import mean_interval
-from ..units import DASH
+from ..quantities.stats import mean_interval
+from ..quantities.units import DASH
 
 __all__ = ["Spread", "spread_of"]
 

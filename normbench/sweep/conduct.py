@@ -7,12 +7,12 @@ from math import log
 from statistics import median
 from typing import Any, Protocol
 
+from ..cases.throughput_case import ThroughputCase
 from ..errors import NormbenchError
 from ..measure.checking import CheckResult, CheckTask
 from ..measure.plan import stop_reason
 from ..measure.process import status_of
-from ..record import Status
-from ..throughput_case import ThroughputCase
+from ..records.record import Status
 from .entry import Check, Entry, Point, SideBySide, Verdict
 from .journal import SweepJournal
 from .question import Arm

@@ -9,8 +9,8 @@ from statistics import median
 
 import msgspec
 
-from ..record import Status
-from ..stats import RATIO_WIDENING, TIME_WIDENING, Interval, log_interval
+from ..quantities.stats import RATIO_WIDENING, TIME_WIDENING, Interval, log_interval
+from ..records.record import Status
 
 __all__ = ["Check", "Entry", "Point", "SideBySide", "Verdict", "is_sound"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from ..case import Norm
+from ..cases.case import Norm
 from ..drawing.canvas import INK, in_house_style, label_axis, label_panel, panels, png, size_ticks, style_of
 from ..drawing.reach import ARROWS, limits, mark_cut
-from ..stats import Interval
+from ..quantities.stats import Interval
 from .entry import Verdict
 from .summary import ArmSummary, CompanySummary
 

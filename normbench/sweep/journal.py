@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import UsageError
-from ..journal import Journal, JournalKind
+from ..storage.journal import Journal, JournalKind
 from .entry import Entry
 from .limit import Limit
 from .question import Question

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from ..errors import NormbenchError, UsageError
-from ..measure.machine import available_memory_bytes
+from ..host.machine import available_memory_bytes
 from ..measure.pages import page_control_reason
-from ..units import bytes_text
+from ..quantities.units import bytes_text
 
 __all__ = ["Limit", "anonymous_bytes", "bytes_of", "choose_limit", "limited", "take_in_small_steps"]
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from .. import files
-from ..markdown import escape, table
-from ..units import count, join_words, number
+from ..quantities.units import count, join_words, number
+from ..storage import files
+from ..text.markdown import escape, table
 from .entry import Entry
 from .figure import draw
 from .journal import Header

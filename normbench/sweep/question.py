@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ..conditions import Conditions
+from ..cases.conditions import Conditions
+from ..cases.throughput_case import ThroughputCase
 from ..errors import UsageError
+from ..host.threads import validate_threads
 from ..measure.plan import Plan
-from ..threads import validate_threads
-from ..throughput_case import ThroughputCase
-from ..words import refuse_providers
+from ..text.words import refuse_providers
 from .search import RESOLUTION, Search
 
 __all__ = ["Arm", "Question", "title_of"]

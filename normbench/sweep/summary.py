@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..record import Status
+from ..records.record import Status
 from .entry import Check, Entry, Point, SideBySide, Verdict
 from .question import Arm, Question, title_of
 from .search import End

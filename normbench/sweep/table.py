@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..stats import Interval
-from ..units import DASH, bytes_text, interval_text, number, ratio_text
+from ..quantities.stats import Interval
+from ..quantities.units import DASH, bytes_text, interval_text, number, ratio_text
 from .entry import Point, SideBySide, Verdict
 from .summary import ArmSummary, CompanySummary
 

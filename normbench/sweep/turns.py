@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import torch
 
-from ..conditions import Conditions
+from ..cases.conditions import Conditions
+from ..cases.throughput_case import Mode, ThroughputCase
 from ..measure.pages import page_control_reason
 from ..measure.plan import Plan, make_schedule
 from ..measure.process import memory_told, prepare_process
 from ..measure.sampler import Call, first_calls, process_page_faults, take_repetition, warm_up
 from ..measure.timer import Sample, Timer, timer_of
 from ..models.networks import network
-from ..throughput_case import Mode, ThroughputCase
 from ..workloads.model import plain_network, split_arm, swapped_network, without_sharing
 from ..workloads.serving import Decoding
 from ..workloads.throughput import token_call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..case import Pass
+from ..cases.case import Pass
 from ..kernels.launch import MAX_REGISTERS, MAX_WARPS, RESIDENT_WARPS, BackwardLaunch, ForwardLaunch, backward_launch, forward_launch
 
 __all__ = ["Candidate", "candidates_for", "chosen_today"]

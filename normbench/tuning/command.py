@@ -12,9 +12,9 @@ import msgspec
 import typer
 
 from ..errors import NormbenchError, UsageError
+from ..host.threads import available_cores
 from ..inspection.scope import COLS
 from ..inspection.survey import Observer, cases_in_scope
-from ..threads import available_cores
 from .candidates import Candidate, chosen_today
 from .compilation import Question, Trial, compile_trials, questions_of
 from .devices import DEVICES
@@ -48,7 +48,7 @@ def tune(
     markdown_file: Annotated[Path | None, typer.Option("--markdown", help="File to write the table to.")] = None,
 ) -> None:
     """Try launches around those that the kernels have, rank them by machine code, and by time where there is a GPU."""
-    from ..bar import counting
+    from ..screen.bar import counting
 
     try:
         questions = questions_of(_cases(cols, dtype, norm, pass_, rows))
@@ -140,7 +140,7 @@ def _show(findings: Sequence[Finding]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from ..terminal import console
+    from ..screen.terminal import console
 
     for cols in dict.fromkeys(found.cols for found in findings):
         table = Table(*COLUMNS, box=None, pad_edge=False, title=f"{cols} columns", title_justify="left")

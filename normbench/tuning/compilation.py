@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..case import Case, DType, Pass
+from ..cases.case import Case, DType, Pass
 from ..errors import UsageError
 from ..inspection.budget import broken_budgets
 from ..inspection.capture import Launch, captured

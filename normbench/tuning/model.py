@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..case import Case, Pass
+from ..cases.case import Case, Pass
 from ..inspection.figures import Figures, share_of_vectors
 from .candidates import Candidate
 from .devices import Device

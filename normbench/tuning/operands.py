@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..case import Case, Norm, Pass
+from ..cases.case import Case, Norm, Pass
 from ..kernels.calls import Backward, Forward, run_backward, run_forward
 from ..kernels.rows import multiprocessors, working_dtype
-from ..problem import torch_dtype
+from ..oracle.problem import torch_dtype
 from .candidates import Candidate
 
 __all__ = ["KERNELS", "Operands", "make_call", "outputs_of"]

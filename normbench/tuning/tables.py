@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..case import DType, Pass
-from ..markdown import escape, table
+from ..cases.case import DType, Pass
+from ..text.markdown import escape, table
 from .ranking import Judged, Standing, why
 
 __all__ = ["COLUMNS", "Finding", "markdown_of", "row_of"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from ..case import Case
+from ..cases.case import Case
 from ..errors import NormbenchError
 from ..measure.plan import Plan, make_schedule
 from ..measure.sampler import Call, Samples, first_calls, process_page_faults, take_repetition, warm_up
 from ..measure.timer import CudaTimer, Timer
-from ..measurement import Block, Measurement, StopReason
-from ..stats import Interval, ratio_interval
+from ..quantities.stats import Interval, ratio_interval
+from ..records.measurement import Block, Measurement, StopReason
 from .candidates import Candidate
 from .operands import Operands, make_call, outputs_of
 

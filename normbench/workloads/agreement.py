@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from ..models.networks import Network
-from ..problem import dtype_name
-from ..record import Accuracy
+from ..oracle.problem import dtype_name
+from ..records.record import Accuracy
 
 __all__ = ["Stray", "judge", "outcome", "output_alone", "stray"]
 

@@ -18,15 +18,15 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..case import Case, DType, Norm
+from ..cases.case import Case, DType, Norm
+from ..cases.model_case import ModelCase
+from ..cases.network_case import NetworkCase
 from ..errors import UsageError
-from ..model_case import ModelCase
 from ..models.networks import Network, network
 from ..models.norms import FoundNorm, case_of_call, find_norms
 from ..models.swap import swap_norms
-from ..network_case import NetworkCase
-from ..problem import torch_dtype
-from ..record import NO_NORM
+from ..oracle.problem import torch_dtype
+from ..records.record import NO_NORM
 
 __all__ = [
     "ModelWorkload",

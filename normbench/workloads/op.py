@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..case import Case, Pass
-from ..record import ALLOCATE, COPY
+from ..cases.case import Case, Pass
+from ..records.record import ALLOCATE, COPY
 
 if TYPE_CHECKING:
     import torch
 
-    from ..problem import Problem
+    from ..oracle.problem import Problem
     from ..registry import NormFunction
 
 __all__ = [
@@ -97,7 +97,7 @@ def outputs_of(problem: Problem, function: NormFunction) -> dict[str, Any]:
 
 def private_copies(problem: Problem, mutates: tuple[str, ...]) -> tuple[Problem, Callable[[], None] | None]:
     """Return a problem whose mutated inputs are copies, and a function that restores them; the problem itself when none are."""
-    from ..distortion import clone_as_laid_out
+    from ..oracle.distortion import clone_as_laid_out
 
     if not mutates:
         return problem, None
@@ -182,7 +182,7 @@ class OpWorkload:
 
     def repetition(self, seed: int) -> OpRepetition:
         """Return a newly allocated problem and the calls of all functions on it."""
-        from ..problem import make_problem, moved
+        from ..oracle.problem import make_problem, moved
 
         problem = make_problem(self._case, device=self._device, seed=seed) if self._drawn is None else moved(self._drawn)
         if not self._is_redrawn:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..throughput_case import Mode, ThroughputCase
+from ..cases.throughput_case import Mode, ThroughputCase
 
 __all__ = ["Decoding", "Prefill", "exact_logits", "served_logits"]
 

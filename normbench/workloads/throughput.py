@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..cases.throughput_case import SERVED_BATCHES, Mode, ThroughputCase
 from ..errors import UsageError
 from ..models.networks import Network, network
 from ..models.recipe import Batch
-from ..throughput_case import SERVED_BATCHES, Mode, ThroughputCase
 from .model import NetworkRepetition, arm_network, arms_and_control, company_case, prepare_arms
 from .serving import Decoding, Prefill
 from .training import TrainingStep, autocast_of, microbatches, recompute_activations

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..case import DType
+from ..cases.case import DType
+from ..cases.throughput_case import ThroughputCase
 from ..errors import UsageError
 from ..models.networks import Network
 from ..models.recipe import Batch
-from ..problem import torch_dtype
-from ..throughput_case import ThroughputCase
+from ..oracle.problem import torch_dtype
 
 __all__ = ["LEARNING_RATE", "TrainingStep", "autocast_of", "microbatches", "recompute_activations"]
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from normbench.adversary import Layout, Trial, Values
-from normbench.case import Case
+from normbench.cases.adversary import Layout, Trial, Values
+from normbench.cases.case import Case
 from normbench.checkup import examiner
 from normbench.checkup.examiner import Lane, examine, make_lanes
 from normbench.checkup.plan import Examination, of_cases
 from normbench.errors import NormbenchError, UsageError
 from normbench.measure.checking import Begun, CheckResult, Purpose
-from normbench.record import Status
+from normbench.records.record import Status
 
 CASE = Case.make("rms_norm", "forward", (70, 64), "float32")
 TRIALS = tuple(Trial(values=values) for values in (Values.NORMAL, Values.HUGE, Values.NAN))

@@ -4,10 +4,10 @@ from itertools import product
 
 import pytest
 
-from normbench.adversary import Layout, Trial, Values
-from normbench.case import Case, Convention, DType, Norm, Pass
+from normbench.cases.adversary import Layout, Trial, Values
+from normbench.cases.case import Case, Convention, DType, Norm, Pass
+from normbench.cases.grids import NORM_LABELS, GridShape, grid
 from normbench.checkup.plan import forms, of_cases, of_shapes
-from normbench.grids import NORM_LABELS, GridShape, grid
 
 EDGES = grid("edges").shapes
 

@@ -2,12 +2,12 @@
 
 from rich.console import Console
 
-from normbench.adversary import Layout, Trial, Values
-from normbench.case import Case
+from normbench.cases.adversary import Layout, Trial, Values
+from normbench.cases.case import Case
 from normbench.checkup.table import failure_lines, tables
 from normbench.checkup.verdict import Verdict
-from normbench.record import Accuracy, Status
-from normbench.units import DASH, TIMES
+from normbench.quantities.units import DASH, TIMES
+from normbench.records.record import Accuracy, Status
 
 
 def verdict(provider="eager", status=Status.OK, *, case="op/rms_norm/forward/4x8/float32", error=0.5, ulps=1.5, trial=None, **fields):

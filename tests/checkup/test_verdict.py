@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from normbench.adversary import Trial, Values
-from normbench.case import Case
+from normbench.cases.adversary import Trial, Values
+from normbench.cases.case import Case
 from normbench.checkup.verdict import Figures, Verdict, figures, norm_label, to_json, worst_entry
-from normbench.record import Accuracy, Status
+from normbench.records.record import Accuracy, Status
 
 CASE = Case.make("rms_norm", "forward", (4, 8), "float32")
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 import synthetic
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.claims import context as module
 from normbench.claims.context import Context
-from normbench.conditions import Conditions
-from normbench.model_case import ModelCase
-from normbench.record import Status
-from normbench.store import RunWriter
+from normbench.records.record import Status
+from normbench.storage.store import RunWriter
 from normbench.studies.conduct import conduct
 from normbench.studies.drift import DRIFT
 from normbench.studies.study import Scale
-from normbench.throughput_case import ThroughputCase
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case, Norm
+from normbench.cases.case import Case, Norm
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
+from normbench.cases.shape import parsed_shape
 from normbench.claims.from_runs import from_model, from_op, from_providers
 from normbench.claims.sources import Wanted, best_found, sources_of
 from normbench.claims.verdict import Verdict, judge
-from normbench.conditions import Conditions
-from normbench.measurement import Block, Measurement, StopReason
-from normbench.model_case import ModelCase
-from normbench.record import COPY, NO_NORM, Record, Role, Status
-from normbench.shape import parsed_shape
+from normbench.records.measurement import Block, Measurement, StopReason
+from normbench.records.record import COPY, NO_NORM, Record, Role, Status
 
 from .handmade import claim
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from normbench.case import Norm
+from normbench.cases.case import Norm
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.claims.from_throughput import from_throughput
 from normbench.claims.verdict import Verdict, judge
-from normbench.measurement import Memory
-from normbench.record import NO_NORM, Role
-from normbench.throughput_case import ThroughputCase
+from normbench.records.measurement import Memory
+from normbench.records.record import NO_NORM, Role
 
 from .handmade import claim
 from .test_from_runs import Runs, record

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.claims.sources import Wanted, best_found, find, sources_of
-from normbench.conditions import Conditions
-from normbench.record import Status
-from normbench.stored_run import Machine
+from normbench.records.record import Status
+from normbench.storage.stored_run import Machine
 
 LAYER, RMS = (Case.make(norm, "forward", (8, 64), "float32") for norm in ("layer_norm", "rms_norm"))
 BOTH = Wanted(turns=((LAYER,), (RMS,)), providers=("aten",), conditions=synthetic.CPU)

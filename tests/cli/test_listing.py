@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from normbench.cli import app
 from normbench.errors import UsageError
-from normbench.record import Role
-from normbench.store import RunWriter
+from normbench.records.record import Role
+from normbench.storage.store import RunWriter
 
 
 def listed(*arguments):

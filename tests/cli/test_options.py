@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from normbench.choices import HELP, Choices
 from normbench.cli.options import with_choices
+from normbench.text.choices import HELP, Choices
 
 
 @pytest.fixture

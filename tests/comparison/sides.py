@@ -5,8 +5,8 @@ from zlib import crc32
 import msgspec
 import synthetic
 
-from normbench.case import Case
-from normbench.record import ALLOCATE, COPY
+from normbench.cases.case import Case
+from normbench.records.record import ALLOCATE, COPY
 
 CASES = [Case.make("rms_norm", "forward", (2**power, 1024), "float32") for power in range(6, 12)]
 PROVIDERS = ("eager", "aten")

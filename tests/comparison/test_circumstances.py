@@ -4,13 +4,13 @@ import msgspec
 import pytest
 import synthetic
 
+from normbench.cases.conditions import Cache, Pages
+from normbench.cases.definition import Definition
+from normbench.cases.model_case import ModelCase
 from normbench.comparison.circumstances import record_discrepancies, refuse_difference, run_discrepancies
-from normbench.conditions import Cache, Pages
-from normbench.definition import Definition
 from normbench.errors import UsageError
-from normbench.model_case import ModelCase
-from normbench.record import Departure, Status
-from normbench.stored_run import Machine
+from normbench.records.record import Departure, Status
+from normbench.storage.stored_run import Machine
 
 from . import sides
 

@@ -8,9 +8,9 @@ import synthetic
 from typer.testing import CliRunner
 
 from normbench.cli import _guarded, app
-from normbench.record import Status
-from normbench.store import RunWriter
-from normbench.stored_run import LATEST, RunStatus
+from normbench.records.record import Status
+from normbench.storage.store import RunWriter
+from normbench.storage.stored_run import LATEST, RunStatus
 
 from . import sides
 from .sides import A, B, records

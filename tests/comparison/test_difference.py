@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
+from normbench.cases.metric import Better
 from normbench.comparison.difference import Difference, Reading, Verdict, cost_range, difference, judge, reading
 from normbench.comparison.drift import Drift, drift_of
-from normbench.metric import Better
-from normbench.stats import Interval, Unit, log_interval
+from normbench.quantities.stats import Interval, Unit, log_interval
 
 STILL = Drift(variance=0.0, groups=6, mean=0.0)
 UNKNOWN = drift_of([])

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 import synthetic
 
+from normbench.cases.conditions import Conditions
 from normbench.comparison.difference import Verdict
 from normbench.comparison.outcome import compare_runs, to_json
-from normbench.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.gate.outcome import ExitCode
-from normbench.record import Status
-from normbench.stored_run import RunStatus
+from normbench.records.record import Status
+from normbench.storage.stored_run import RunStatus
 
 from . import sides
 from .sides import A, B, changed, records

@@ -3,9 +3,9 @@
 import msgspec
 import synthetic
 
+from normbench.cases.conditions import Conditions, Pages
 from normbench.comparison.pairing import pair_up
-from normbench.conditions import Conditions, Pages
-from normbench.record import Role
+from normbench.records.record import Role
 
 from . import sides
 

@@ -6,17 +6,17 @@ import msgspec
 import pytest
 import throughput_runs
 
+from normbench.cases.conditions import Conditions, Parallel
+from normbench.cases.metric import TIME, Better, tokens_metric
 from normbench.comparison.circumstances import record_discrepancies, run_fields
 from normbench.comparison.difference import Difference, Verdict, judge
 from normbench.comparison.outcome import compare_runs, to_json
 from normbench.comparison.rows import make_rows
 from normbench.comparison.table import columns, lines_below, markdown, rows
-from normbench.conditions import Conditions, Parallel
 from normbench.gate.outcome import ExitCode
-from normbench.metric import TIME, Better, tokens_metric
-from normbench.record import NO_NORM, Status
-from normbench.store import RunWriter
-from normbench.stored_run import read_run
+from normbench.records.record import NO_NORM, Status
+from normbench.storage.store import RunWriter
+from normbench.storage.stored_run import read_run
 
 from . import sides
 

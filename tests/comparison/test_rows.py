@@ -6,12 +6,12 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
 from normbench.comparison.difference import LEVEL, Verdict
 from normbench.comparison.rows import CALL_OVERHEAD_S, make_rows
-from normbench.conditions import Conditions
-from normbench.model_case import ModelCase
-from normbench.record import ALLOCATE, COPY, NO_NORM, Role, Status
+from normbench.records.record import ALLOCATE, COPY, NO_NORM, Role, Status
 
 from . import sides
 from .sides import A, B, changed, records

@@ -4,11 +4,11 @@ import re
 
 import synthetic
 
+from normbench.cases.conditions import Conditions
 from normbench.comparison.outcome import compare_runs
 from normbench.comparison.table import columns, lines_below, markdown, rows
-from normbench.conditions import Conditions
-from normbench.record import Status
-from normbench.units import DASH
+from normbench.quantities.units import DASH
+from normbench.records.record import Status
 
 from . import sides
 from .sides import A, B, records

@@ -2,13 +2,13 @@
 
 import pytest
 
-from normbench.choices import Choices
-from normbench.conditions import Cache, Pages
+from normbench.cases.conditions import Cache, Pages
+from normbench.cases.model_case import ModelCase
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.distributed.global_batch import refuse_processes, split_global_batch
 from normbench.errors import UsageError
-from normbench.model_case import ModelCase
-from normbench.request import make_request
-from normbench.throughput_case import ThroughputCase
+from normbench.job.request import make_request
+from normbench.text.choices import Choices
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import socket
 
 import pytest
 
-from normbench.choices import Choices
 from normbench.cli.run import _start_processes
 from normbench.distributed.gathering import Gathering
 from normbench.distributed.launch import choose_port
@@ -12,6 +11,7 @@ from normbench.distributed.measurer import team_measurer
 from normbench.distributed.place import Place
 from normbench.errors import UsageError
 from normbench.measure.measurer import Measurer
+from normbench.text.choices import Choices
 from normbench.throughput import _implied
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from normbench.record import Role, Status
-from normbench.scaling import scaling_of
-from normbench.stored_run import RunStatus, read_run
+from normbench.records.record import Role, Status
+from normbench.results.scaling import scaling_of
+from normbench.storage.stored_run import RunStatus, read_run
 
 from .fragile_provider import DYING, HANGING
 

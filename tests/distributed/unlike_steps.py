@@ -6,13 +6,13 @@ import sys
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from normbench.conditions import Conditions, Parallel
+from normbench.cases.conditions import Conditions, Parallel
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.distributed import agreement
 from normbench.distributed.measurer import verdict_on
 from normbench.distributed.session import Seat
 from normbench.distributed.training import parallelise
 from normbench.measure.checking import CheckTask
-from normbench.throughput_case import ThroughputCase
 
 CASE = ThroughputCase.make("gpt2", "tiny", "rms_norm", "train", (1, 8))
 

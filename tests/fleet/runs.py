@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import synthetic
 
-from normbench.choices import Choices
-from normbench.record import Status
-from normbench.request import make_request
-from normbench.shard import Shard
-from normbench.store import RunWriter
+from normbench.job.request import make_request
+from normbench.job.shard import Shard
+from normbench.records.record import Status
+from normbench.storage.store import RunWriter
+from normbench.text.choices import Choices
 
 ELSEWHERE = synthetic.MACHINE | {"cpu_model": "Another CPU 1"}
 

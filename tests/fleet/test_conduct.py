@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.model_case import ModelCase
 from normbench.errors import NormbenchError, UsageError
 from normbench.fleet.conduct import execute_on
 from normbench.fleet.ray_cluster import RayCluster, load_ray
-from normbench.model_case import ModelCase
-from normbench.record import Status
-from normbench.store import RunWriter
-from normbench.stored_run import read_run
+from normbench.records.record import Status
+from normbench.storage.store import RunWriter
+from normbench.storage.stored_run import read_run
 
 from .runs import request
 from .stub import StubCluster

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import NormbenchError
 from normbench.fleet.dispatch import ATTEMPTS, dispatch, next_task
 from normbench.measure.group import Group

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.model_case import ModelCase
 from normbench.errors import NormbenchError, UsageError
 from normbench.fleet import merge
 from normbench.fleet.machines import machine_name
 from normbench.fleet.merge import merge_runs
-from normbench.model_case import ModelCase
-from normbench.record import Status
-from normbench.request import Request
-from normbench.store import RunWriter
-from normbench.stored_run import RunStatus, read_run
+from normbench.job.request import Request
+from normbench.records.record import Status
+from normbench.storage.store import RunWriter
+from normbench.storage.stored_run import RunStatus, read_run
 
 from .runs import ELSEWHERE, records_of, request, write_run
 

@@ -19,8 +19,8 @@ from normbench.errors import NormbenchError
 from normbench.fleet.conduct import execute_on
 from normbench.fleet.ray_cluster import RayCluster
 from normbench.fleet.scaling import IdleStation, request_of
-from normbench.record import Role, Status
-from normbench.stored_run import read_run
+from normbench.records.record import Role, Status
+from normbench.storage.stored_run import read_run
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'normbench[ray]'")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from normbench.fleet.scaling import IdleStation, main, request_of
 from normbench.fleet.station import Order, software
-from normbench.record import Status
+from normbench.records.record import Status
 
 
 def test_idle_station_answers_with_a_record_for_each_arm(tmp_path):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.fleet.scaling import request_of
 from normbench.fleet.station import Order, Station
-from normbench.throughput_case import ThroughputCase
 
 CASE = ThroughputCase.make("gpt2", "tiny", "rms_norm", "train", (2, 64))
 

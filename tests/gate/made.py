@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.gate.decide import Verdict
 from normbench.gate.outcome import ExitCode
 from normbench.gate.policy import Policy

@@ -14,8 +14,8 @@ import torch
 from interpreter import run_interpreted
 
 import normbench
-from normbench.case import Case
-from normbench.definition import Definition
+from normbench.cases.case import Case
+from normbench.cases.definition import Definition
 from normbench.errors import NormbenchError, UsageError
 from normbench.gate.arms import Presence, Side, SideBySide, presence
 from normbench.gate.trees import checked_out, folder_tree
@@ -286,7 +286,7 @@ def test_a_base_that_knows_no_such_provider_or_case_makes_it_new(side_by_side, t
         shutil.copytree(running, tmp_path / name / "normbench", ignore=shutil.ignore_patterns("__pycache__"))
     catalogue = tmp_path / "base/normbench/catalogue.py"
     catalogue.write_text(catalogue.read_text().replace('    "guide": "guide",\n', ""))
-    cases = tmp_path / "base/normbench/case.py"
+    cases = tmp_path / "base/normbench/cases/case.py"
     cases.write_text(cases.read_text().replace('GEMMA = "gemma"', 'GEMMA = "other"'))
     arms = side_by_side({}, {})
     guide = arms.pair("guide")
@@ -375,7 +375,7 @@ def test_a_provider_that_fails_to_say_what_it_runs_is_an_error_with_its_name(sid
 
 def test_what_a_provider_overwrites_and_computes_is_known(side_by_side):
     files = {"kernels.py": file_of("mine", 1, mutates='["x"]', definition="Definition.UNROUNDED_SUM")}
-    files["kernels.py"] = "from normbench.definition import Definition\n" + files["kernels.py"]
+    files["kernels.py"] = "from normbench.cases.definition import Definition\n" + files["kernels.py"]
     pair = side_by_side(files, files).pair("kernels.py")
     assert pair.head.mutates(RMS) == ("x",)
     assert pair.head.definition(RMS) is Definition.UNROUNDED_SUM

@@ -10,20 +10,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from normbench.case import Case
-from normbench.choices import Choices
-from normbench.conditions import Cache
+from normbench.cases.case import Case
+from normbench.cases.conditions import Cache
 from normbench.gate.decide import Decision, Supply, Verdict, block_log, decide, log_ratio
 from normbench.gate.outcome import CaseResult, ExitCode, RunEnd, conclude, to_json
 from normbench.gate.policy import Policy
 from normbench.gate.standing import MIN_SAMPLE_S, BlockCost
+from normbench.job.request import make_request
+from normbench.job.run import execute
 from normbench.measure.plan import Cost, Plan, make_schedule
-from normbench.record import Role
+from normbench.records.record import Role
 from normbench.report.tables import bandwidth_table, by_scope
-from normbench.request import make_request
-from normbench.results import derive_results
-from normbench.run import execute
-from normbench.stored_run import read_run
+from normbench.results.derived import derive_results
+from normbench.storage.stored_run import read_run
+from normbench.text.choices import Choices
 
 POLICY = Policy()
 LAST = POLICY.looks[-1]

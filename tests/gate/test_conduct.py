@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import NormbenchError, UsageError
 from normbench.gate.conduct import Observer, Question, conduct
 from normbench.gate.decide import Verdict
@@ -20,7 +20,7 @@ from normbench.gate.standing import BlockSamples
 from normbench.gate.trees import Tree
 from normbench.measure.checking import CheckResult
 from normbench.measure.worker import TaskDied, TaskTimeout
-from normbench.record import Status
+from normbench.records.record import Status
 
 TREE = Tree(root=Path("/tree"), top=Path("/tree"), label="a tree", notes=("submodule deps is empty",))
 BLOCK_S = 0.5

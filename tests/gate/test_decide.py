@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from normbench.cases.metric import Better
 from normbench.errors import UsageError
 from normbench.gate.decide import Supply, Verdict, block_log, decide, decide_once, detectable_slowdown, log_ratio
 from normbench.gate.policy import Policy, thresholds
-from normbench.metric import Better
 
 POLICY = Policy()
 CASES = 6

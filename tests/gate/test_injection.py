@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.gate.arms import SideBySide
 from normbench.gate.injection import Size, extra_turns, measure_sizes, subject_spec, write_subjects
 from normbench.gate.trees import folder_tree
-from normbench.problem import make_problem
+from normbench.oracle.problem import make_problem
 from normbench.workloads.op import make_call
 
 CASE = Case.make("rms_norm", "forward", (8, 64), "float32")

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import NormbenchError
 from normbench.gate import instructions
 from normbench.gate.decide import Decision, Verdict

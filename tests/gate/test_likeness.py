@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.errors import NormbenchError
 from normbench.gate import likeness, process
 from normbench.gate.arms import Side, SideBySide

@@ -6,7 +6,7 @@ from normbench.gate.decide import Decision, Verdict
 from normbench.gate.markdown import COLUMNS, INSTRUCTIONS, columns, markdown, reasons_of, rows
 from normbench.gate.outcome import CaseResult, Code, Instructions, conclude
 from normbench.gate.policy import Policy
-from normbench.units import DASH
+from normbench.quantities.units import DASH
 
 
 def result(case, verdict, code=None, **fields):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import NormbenchError
 from normbench.gate import one_process
 from normbench.gate.likeness import Account
@@ -18,8 +18,8 @@ from normbench.measure.block import BlockResult
 from normbench.measure.checking import Begun, CheckResult
 from normbench.measure.plan import Schedule
 from normbench.measure.worker import TaskDied
-from normbench.measurement import Block
-from normbench.record import Status
+from normbench.records.measurement import Block
+from normbench.records.record import Status
 
 ONE = Candidate(case=Case.make("rms_norm", "forward", (4, 8), "float32"), base_spec="aten", head_spec="aten")
 BASE, HEAD = ONE.arms

@@ -7,10 +7,10 @@ import math
 
 import pytest
 
+from normbench.cases.metric import Better
 from normbench.gate.decide import Decision, Verdict
 from normbench.gate.outcome import CaseResult, Code, ExitCode, RunEnd, Sameness, conclude, to_json
 from normbench.gate.policy import Policy
-from normbench.metric import Better
 
 POLICY = Policy()
 COMPARED = (Verdict.PASS, Verdict.REGRESSION, Verdict.IMPROVEMENT)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import UsageError
 from normbench.gate.arms import Side
 from normbench.gate.interpreter import REQUIRED

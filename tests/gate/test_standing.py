@@ -4,13 +4,13 @@ from math import log
 
 import pytest
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.gate.decide import Verdict
 from normbench.gate.process import Candidate
 from normbench.gate.standing import MAX_TURNS, MIN_SAMPLE_S, REPETITIONS, BlockCost, BlockSamples, Standing, block_shares
 from normbench.measure.checking import CheckResult
-from normbench.measurement import Memory
-from normbench.record import Status
+from normbench.records.measurement import Memory
+from normbench.records.record import Status
 
 ARMS = ("base aten", "head aten")
 

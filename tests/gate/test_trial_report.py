@@ -14,7 +14,7 @@ from normbench.gate.policy import Policy
 from normbench.gate.trial_figure import figure
 from normbench.gate.trial_report import analysed, markdown, sentence, tables
 from normbench.gate.validation import GateRun, PeerSample
-from normbench.units import DASH
+from normbench.quantities.units import DASH
 
 A, B = "a case", "another"
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.errors import UsageError
 from normbench.gate import trials as running
 from normbench.gate.outcome import ExitCode, Outcome, RunEnd

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import NormbenchError, UsageError
 from normbench.gate import two_processes
 from normbench.gate.arms import Side
@@ -22,10 +22,10 @@ from normbench.gate.process import CONTROL, Candidate, Setup
 from normbench.gate.sources import Sources
 from normbench.gate.trees import folder_tree
 from normbench.gate.two_processes import TwoProcesses
+from normbench.host.threads import affinity
 from normbench.measure.plan import Schedule
 from normbench.measure.worker import TaskDied, TaskTimeout
-from normbench.record import Status
-from normbench.threads import affinity
+from normbench.records.record import Status
 
 from .repositories import write
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.measure.group import Group
 from normbench.measure.measurer import Measurer
 from normbench.measure.plan import Plan
-from normbench.record import Role, Status
+from normbench.records.record import Role, Status
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")]
 
@@ -39,7 +39,7 @@ def test_every_provider_that_supports_a_case_passes_its_check(measurer, norm):
 
 def test_time_grows_with_bytes_so_the_device_was_waited_for(measurer):
     # 16 rows fit a few multiprocessors; 65536 x 8192 in bfloat16 moves 2 GiB, which no device does in the time of a launch.
-    from normbench.stats import time_interval
+    from normbench.quantities.stats import time_interval
 
     small = time_interval(measure(measurer, "op/rms_norm/forward/16x1024/bfloat16")["aten"].measurement).estimate
     large = time_interval(measure(measurer, "op/rms_norm/forward/65536x8192/bfloat16")["aten"].measurement).estimate
@@ -53,7 +53,7 @@ def test_host_and_device_time_are_apart(measurer):
 
 
 def test_a_cold_cache_is_not_faster_than_a_warm_one(measurer):
-    from normbench.stats import time_interval
+    from normbench.quantities.stats import time_interval
 
     case_id = "op/rms_norm/forward/4096x1024/bfloat16"
     warm = time_interval(measure(measurer, case_id)["aten"].measurement).estimate

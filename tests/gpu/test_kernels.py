@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import normbench
-from normbench.case import Case
-from normbench.check import check, describe_failure
+from normbench.cases.case import Case
 from normbench.kernels.backward import norm_backward
 from normbench.kernels.forward import norm_forward
 from normbench.kernels.operator import backward_operator, forward_operator, norm
-from normbench.problem import make_problem
+from normbench.oracle.check import check, describe_failure
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import outputs_of
 

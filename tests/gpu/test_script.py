@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from normbench.throughput_case import ThroughputCase
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.workloads.throughput import refuse_case
 
 SCRIPT = Path(__file__).parent / "run.py"

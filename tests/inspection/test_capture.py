@@ -9,7 +9,7 @@ from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.errors import UsageError
 from normbench.inspection.capture import captured, launches_of
 from normbench.registry import Registry

@@ -11,7 +11,7 @@ import pytest
 import triton
 from triton.backends.compiler import GPUTarget
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.inspection.capture import launches_of
 from normbench.inspection.compilation import CHUNK, Job, compile_jobs
 from normbench.inspection.disassembly import disassemble

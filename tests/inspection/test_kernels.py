@@ -2,13 +2,13 @@
 
 from triton.runtime.jit import JITFunction
 
-from normbench.case import Convention, DType
+from normbench.cases.case import Convention, DType
+from normbench.host.threads import available_cores
 from normbench.inspection.budget import broken_budgets
 from normbench.inspection.scope import CONVENTIONS
 from normbench.inspection.survey import Survey, cases_in_scope, survey
 from normbench.inspection.tables import breach_rows
 from normbench.kernels import backward, forward
-from normbench.threads import available_cores
 
 
 def rounds_nothing(case):

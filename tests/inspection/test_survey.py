@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from normbench.case import Case, Convention
+from normbench.cases.case import Case, Convention
 from normbench.errors import UsageError
 from normbench.inspection.scope import CONVENTIONS
 from normbench.inspection.survey import Survey, cases_in_scope, survey

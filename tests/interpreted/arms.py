@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import normbench
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.gate.arms import SideBySide
 from normbench.gate.trees import folder_tree
 

@@ -5,13 +5,13 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.check import check, describe_failure
+from normbench.cases.case import Case
 from normbench.kernels import calls
 from normbench.kernels.calls import run_backward, run_forward
 from normbench.kernels.launch import MAX_FORWARD_COLS
 from normbench.kernels.operator import norm
-from normbench.problem import make_problem
+from normbench.oracle.check import check, describe_failure
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import outputs_of
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 import torch
 from hypothesis import strategies as st
 
-from normbench.adversary import Trial, Values
-from normbench.case import Case
-from normbench.distortion import whole_storage
+from normbench.cases.adversary import Trial, Values
+from normbench.cases.case import Case
 from normbench.kernels import calls, launch
-from normbench.problem import make_problem
+from normbench.oracle.distortion import whole_storage
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import differentiable_inputs, make_forward, outputs_of
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from normbench.adversary import Values
-from normbench.check import check, describe_failure
+from normbench.cases.adversary import Values
+from normbench.oracle.check import check, describe_failure
 from normbench.workloads.op import differentiable_inputs
 
 from .inputs import inputs, memory_of, same_bits

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from normbench.case import Case, Pass
+from normbench.cases.case import Case, Pass
 from normbench.tuning.candidates import candidates_for
 from normbench.tuning.operands import Operands, make_call
 from normbench.tuning.timing import require_same

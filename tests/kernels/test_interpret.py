@@ -2,7 +2,7 @@
 
 import pytest
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.kernels.interpret import fewer_rows, shrink
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from normbench.case import Case
-from normbench.conditions import Conditions, Pages
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions, Pages
 from normbench.measure.process import open_workload, prepare_process
-from normbench.problem import make_problem
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import make_call
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
 from normbench.measure.checking import CheckTask
 from normbench.measure.servers import Servers
-from normbench.model_case import ModelCase
 
 CASE = Case.make("rms_norm", "forward", (8, 64), "float32")
 NETWORK = ModelCase.make("cnn", "tiny", "layer_norm", "forward", (2, 3, 32, 32))

@@ -6,13 +6,13 @@ import textwrap
 import pytest
 import torch
 
-from normbench.adversary import Layout, Trial, Values
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.adversary import Layout, Trial, Values
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.errors import NormbenchError
 from normbench.measure import checking, process
 from normbench.measure.checking import Begun, CheckResult, CheckTask, Purpose, drained
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.registry import Registry
 
 CPU = Conditions(device="cpu", threads=1)

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.conditions import Conditions
-from normbench.definition import Definition
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.definition import Definition
 from normbench.measure import checking, process
 from normbench.measure.checking import CheckResult, CheckTask
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.registry import Registry
 
 CPU = Conditions(device="cpu", threads=1)

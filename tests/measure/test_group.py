@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
 from normbench.measure.checking import CheckResult
 from normbench.measure.group import Drafts, Group
-from normbench.measurement import Block, Measurement, StopReason
-from normbench.model_case import ModelCase
-from normbench.record import Role, Status, decode_record, encode_record
+from normbench.records.measurement import Block, Measurement, StopReason
+from normbench.records.record import Role, Status, decode_record, encode_record
 
 GROUP = Group.of([Case.from_id("op/rms_norm/forward/8x64/float32")], Conditions(device="cuda", threads=1), ("aten", "mine"))
 MEASURED = Measurement(timer="a clock", blocks=(Block(started_at=0.0, inner=1, samples_s=((1e-3,),)),), stop=StopReason.BLOCKS)

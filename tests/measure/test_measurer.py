@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.conditions import Cache, Conditions, Pages
+from normbench.cases.case import Case
+from normbench.cases.conditions import Cache, Conditions, Pages
 from normbench.errors import NormbenchError, UsageError
 from normbench.measure import servers
 from normbench.measure.checking import Begun, CheckResult
@@ -25,9 +25,9 @@ from normbench.measure.plan import Plan
 from normbench.measure.rotating import Live
 from normbench.measure.timer import WallTimer
 from normbench.measure.worker import TaskTimeout
-from normbench.problem import make_problem
-from normbench.record import ALLOCATE, COPY, Record, Role, Status, decode_record, encode_record
-from normbench.stats import ratio_interval
+from normbench.oracle.problem import make_problem
+from normbench.quantities.stats import ratio_interval
+from normbench.records.record import ALLOCATE, COPY, Record, Role, Status, decode_record, encode_record
 from normbench.workloads.op import make_call, private_copies
 
 RMS = Case.make("rms_norm", "forward", (8, 64), "float32")

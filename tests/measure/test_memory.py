@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import torch
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.measure.memory import held_bytes, measure_memory, peak_bytes, saved_bytes
-from normbench.problem import make_problem
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import make_call, outputs_of
 

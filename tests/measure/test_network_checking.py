@@ -5,15 +5,15 @@ import textwrap
 import pytest
 import torch
 
-from normbench.conditions import Conditions
+from normbench.cases.conditions import Conditions
+from normbench.cases.model_case import ModelCase
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.measure import network_checking, process
 from normbench.measure.checking import Begun, CheckResult, CheckTask
 from normbench.measure.network_checking import check_networks, emit_norm_calls
-from normbench.model_case import ModelCase
 from normbench.models.networks import network
-from normbench.record import NORM_CALLS, Status
+from normbench.records.record import NORM_CALLS, Status
 from normbench.registry import Registry
-from normbench.throughput_case import ThroughputCase
 from normbench.workloads import model as workload
 
 CASES = {

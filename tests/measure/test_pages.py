@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from normbench.conditions import Pages
+from normbench.cases.conditions import Pages
 from normbench.errors import NormbenchError
 from normbench.measure import pages
 from normbench.measure.pages import WITHOUT_THREAD_CACHE, page_control_reason, set_pages
@@ -23,7 +23,7 @@ glibc_only = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the p
 _PRELUDE = """
 import ctypes, json, sys
 from resource import RUSAGE_SELF, getrusage
-from normbench.conditions import Pages
+from normbench.cases.conditions import Pages
 from normbench.measure.pages import set_pages
 libc = ctypes.CDLL(None)
 libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p

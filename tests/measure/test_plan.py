@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from normbench.errors import UsageError
 from normbench.measure.plan import MAX_LAUNCH_S, WORTHWHILE_TURNS, Cost, Plan, make_schedule, stop_reason
-from normbench.measurement import StopReason
-from normbench.stats import TIME_WIDENING, log_interval
+from normbench.quantities.stats import TIME_WIDENING, log_interval
+from normbench.records.measurement import StopReason
 
 # Ten blocks of one second each; every test below reads in these terms.
 PLAN = Plan(budget_s=10.0, max_blocks=10, max_repetitions=4, max_turns=20, min_sample_s=1e-3)

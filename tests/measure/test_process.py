@@ -10,7 +10,7 @@ import torch
 from normbench.errors import NormbenchError
 from normbench.measure.process import OutOfMemory, memory_told, status_of
 from normbench.measure.worker import TaskDied
-from normbench.record import Status
+from normbench.records.record import Status
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
 from normbench.measure.block import BlockResult
 from normbench.measure.group import Drafts, Group
 from normbench.measure.rotating import Rotating
-from normbench.measurement import Block, StopReason
+from normbench.records.measurement import Block, StopReason
 
 GROUP = Group.of([Case.make("rms_norm", "forward", (4, 8), "float32")], Conditions(device="cuda", threads=1), ["aten", "faulty"])
 

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.conditions import Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.throughput_case import ThroughputCase
+from normbench.cases.tiers import AnyCase
+from normbench.host.energy import EnergyCounter
 from normbench.measure import sustain as sustain_module
-from normbench.measure.energy import EnergyCounter
 from normbench.measure.process import OutOfMemory
 from normbench.measure.servers import Servers
 from normbench.measure.sustain import CallQueue, SustainTask, Tally, call_for
-from normbench.measurement import Sustained
-from normbench.throughput_case import ThroughputCase
-from normbench.tiers import AnyCase
+from normbench.records.measurement import Sustained
 
 from .clockwork import FakeTimer
 

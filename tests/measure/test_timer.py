@@ -13,7 +13,7 @@ import pytest
 from normbench.measure import timer as timer_module
 from normbench.measure.plan import MAX_LAUNCH_S
 from normbench.measure.timer import CudaTimer, SynchronisedTimer, WallTimer, run_calls, timer_of
-from normbench.measurement import UNHELD
+from normbench.records.measurement import UNHELD
 
 # 1 is a sample of its own; 7, 8 and 9 lie around the unrolled eight; 1000 is what a call of a microsecond needs.
 COUNTS = [1, 7, 8, 9, 1000]

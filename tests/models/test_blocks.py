@@ -9,7 +9,7 @@ from torch import nn
 
 import normbench
 from normbench import UsageError
-from normbench.case import Norm
+from normbench.cases.case import Norm
 from normbench.models.attention import Attention
 from normbench.models.blocks import Block, FeedForward, Scheme, Stack, deep_norm_scales, norm_factory, transformer_stack
 from normbench.models.toy import ToyLanguageModel

@@ -5,7 +5,7 @@ import torch
 
 import normbench.models.networks
 from normbench import UsageError
-from normbench.case import Norm
+from normbench.cases.case import Norm
 from normbench.catalogue import Requirement
 from normbench.models.networks import PRESETS, Position, network, networks
 

@@ -13,7 +13,7 @@ from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 import normbench.nn
-from normbench.case import Case, Convention, Norm, Pass
+from normbench.cases.case import Case, Convention, Norm, Pass
 from normbench.models.named import NamedNorm
 from normbench.models.networks import network
 from normbench.models.norms import case_of_call, find_norms, survey

@@ -3,12 +3,12 @@
 import pytest
 from watched_steps import MODULES, event, profile_of, step, training_step
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.traffic import bytes_moved
 from normbench.profile.costs import BETWEEN
 from normbench.profile.kinds import ModuleKind
 from normbench.profile.parts import by_kind, by_module, by_operator, launches, norm_parts
 from normbench.profile.summary import Basis, Module
-from normbench.traffic import bytes_moved
 
 
 def layered():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from normbench.case import Pass
+from normbench.cases.case import Pass
 from normbench.errors import UsageError
 from normbench.models.norms import find_norms
 from normbench.profile.subject import Wish, make_subjects

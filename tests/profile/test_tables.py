@@ -3,12 +3,12 @@
 from rich.console import Console
 from watched_steps import MODULES, event, profile_of, step, training_step
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.cases.traffic import bytes_moved
 from normbench.profile.kinds import ModuleKind
 from normbench.profile.summary import Basis, Module
 from normbench.profile.tables import ROWS, profile_tables
-from normbench.traffic import bytes_moved
-from normbench.units import DASH, number
+from normbench.quantities.units import DASH, number
 
 
 def shown(profile, width=200):

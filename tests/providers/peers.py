@@ -3,9 +3,9 @@
 from handmade import outputs_by
 from hypothesis import strategies as st
 
-from normbench.case import Case
-from normbench.check import check, describe_failure
-from normbench.problem import make_problem
+from normbench.cases.case import Case
+from normbench.oracle.check import check, describe_failure
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 
 DTYPES = ["float32", "bfloat16", "float16"]

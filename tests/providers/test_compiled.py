@@ -8,9 +8,9 @@ import torch._functorch.config
 from handmade import outputs_by
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from normbench.case import Case
-from normbench.check import check, describe_failure
-from normbench.problem import make_problem
+from normbench.cases.case import Case
+from normbench.oracle.check import check, describe_failure
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import make_call
 

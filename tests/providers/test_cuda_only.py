@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from normbench.definition import Definition
+from normbench.cases.definition import Definition
 from normbench.registry import Registry
 
 from .peers import layer, rms

@@ -4,8 +4,8 @@ import pytest
 import torch
 from handmade import outputs_by, problem_of
 
-from normbench.case import Case
-from normbench.problem import make_problem
+from normbench.cases.case import Case
+from normbench.oracle.problem import make_problem
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

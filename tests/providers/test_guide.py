@@ -4,7 +4,7 @@ import pytest
 import torch
 from handmade import outputs_by, problem_of
 
-from normbench.definition import Definition
+from normbench.cases.definition import Definition
 from normbench.registry import Registry
 
 from .peers import failure, layer, rms

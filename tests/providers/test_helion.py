@@ -2,9 +2,9 @@
 
 import pytest
 
-from normbench.case import Norm
-from normbench.check import check, describe_failure
-from normbench.problem import make_problem
+from normbench.cases.case import Norm
+from normbench.oracle.check import check, describe_failure
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 from normbench.workloads.op import outputs_of
 

@@ -41,7 +41,7 @@ def test_what_it_does_not_compute_is_refused(case, reason):
 
 def test_it_is_loaded_on_pytorch_whatever_the_user_configured_and_the_environment_stays():
     code = (
-        "import os; before = dict(os.environ); from normbench.registry import Registry; from normbench.case import Case;"
+        "import os; before = dict(os.environ); from normbench.registry import Registry; from normbench.cases.case import Case;"
         "import torch; between = dict(os.environ); keras = Registry().resolve('keras');"
         "print(keras.unsupported(Case.make('rms_norm', 'forward', (1, 1), 'float32'), 'cpu'), os.environ == between,"
         "os.environ['KERAS_BACKEND'])"

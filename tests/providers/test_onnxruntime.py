@@ -5,9 +5,9 @@ import torch
 from handmade import outputs_by
 from hypothesis import assume, given, settings
 
-from normbench.check import check, describe_failure
-from normbench.definition import Definition
-from normbench.problem import make_problem
+from normbench.cases.definition import Definition
+from normbench.oracle.check import check, describe_failure
+from normbench.oracle.problem import make_problem
 from normbench.registry import Registry
 
 from .peers import cases, failure, layer, rms

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.registry import Registry
 
 DTYPES = ["float64", "float32", "bfloat16", "float16"]

@@ -8,11 +8,11 @@ from math import exp, log, sqrt
 import pytest
 import synthetic
 
-from normbench.case import Case
-from normbench.record import Status
+from normbench.cases.case import Case
+from normbench.records.record import Status
 from normbench.report.answers import norm_answers, norm_ratios, scope_answer
 from normbench.report.tables import by_scope
-from normbench.results import derive_results
+from normbench.results.derived import derive_results
 
 SMALL = Case.make("rms_norm", "forward", (4, 128, 512), "float32")
 LARGE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")

@@ -9,18 +9,18 @@ import synthetic
 import throughput_runs
 from typed import typed
 
-from normbench.attribution import attribute
-from normbench.case import Case, Norm
-from normbench.choices import Choices
-from normbench.conditions import Conditions, Parallel
-from normbench.record import NO_NORM
+from normbench.cases.case import Case, Norm
+from normbench.cases.conditions import Conditions, Parallel
+from normbench.job.request import make_request
+from normbench.records.record import NO_NORM
 from normbench.report.commands import run_command, scope_command
 from normbench.report.companies import by_company
 from normbench.report.networks import network_sections
 from normbench.report.tables import by_scope
 from normbench.report.throughput import throughput_sections
-from normbench.request import make_request
-from normbench.results import derive_results
+from normbench.results.attribution import attribute
+from normbench.results.derived import derive_results
+from normbench.text.choices import Choices
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 PLAN = {"budget_s": 3.5, "timeout_s": 120.0, "sustain_s": 0.5}

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case
-from normbench.conditions import Conditions
-from normbench.definition import Definition
+from normbench.cases.case import Case
+from normbench.cases.conditions import Conditions
+from normbench.cases.definition import Definition
 from normbench.drawing.canvas import png, size_ticks, value_ticks
-from normbench.record import Departure, Status
+from normbench.records.record import Departure, Status
 from normbench.report.figures import bandwidth_figure, time_figure
 from normbench.report.heatmap import speedup_figure
 from normbench.report.pages import pages
 from normbench.report.tables import by_scope
-from normbench.results import derive_results
+from normbench.results.derived import derive_results
 
 CASE = Case.make("rms_norm", "forward", (4, 128, 512), "float32")
 FIGURES = [time_figure, bandwidth_figure, speedup_figure]
@@ -148,7 +148,7 @@ def test_drawing_needs_no_display_and_leaves_pyplot_alone(tmp_path):
     code = (
         "import sys, synthetic\n"
         "from normbench.report import write_report\n"
-        "from normbench.case import Case\n"
+        "from normbench.cases.case import Case\n"
         f"write_report(synthetic.run(synthetic.group(Case.make('rms_norm', 'forward', (4, 8), 'float32'))), {str(tmp_path)!r})\n"
         "assert 'matplotlib.pyplot' not in sys.modules and 'torch' not in sys.modules\n"
     )

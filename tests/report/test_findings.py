@@ -3,11 +3,11 @@
 import pytest
 import synthetic
 
-from normbench.case import Case
-from normbench.definition import Definition
-from normbench.record import Departure
+from normbench.cases.case import Case
+from normbench.cases.definition import Definition
+from normbench.records.record import Departure
 from normbench.report.findings import oddities
-from normbench.results import derive_results
+from normbench.results.derived import derive_results
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import synthetic
 
-from normbench.case import Case
+from normbench.cases.case import Case
 from normbench.report.header import facts
-from normbench.results import derive_results
+from normbench.results.derived import derive_results
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 CARD = {"type": "cuda", "name": "Example GPU", "memory_bytes": 80 * 2**30, "l2_bytes": 50 * 2**20}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import synthetic
 
-from normbench.case import Case
+from normbench.cases.case import Case
+from normbench.quantities.units import TIMES
 from normbench.report.answers import norm_ratios
 from normbench.report.machines import machine_tables
 from normbench.report.markdown import render_markdown
 from normbench.report.tables import by_scope
-from normbench.results import derive_results
-from normbench.stored_run import Machine
-from normbench.units import TIMES
+from normbench.results.derived import derive_results
+from normbench.storage.stored_run import Machine
 
 RMS = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 LAYER = Case.make("layer_norm", "forward", (8, 256, 1024), "float32")

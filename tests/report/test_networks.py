@@ -7,19 +7,19 @@ import pytest
 import synthetic
 from rich.console import Console
 
-from normbench.attribution import attribute
-from normbench.conditions import Conditions
-from normbench.estimate import Estimate
-from normbench.measurement import Block, Measurement, Memory, StopReason
-from normbench.record import NORM_CALLS, Status
+from normbench.cases.conditions import Conditions
+from normbench.quantities.estimate import Estimate
+from normbench.quantities.units import DASH, plus_minus
+from normbench.records.measurement import Block, Measurement, Memory, StopReason
+from normbench.records.record import NORM_CALLS, Status
 from normbench.report import write_report
 from normbench.report.console import summary_table
 from normbench.report.hints import hints
 from normbench.report.markdown import render_markdown
 from normbench.report.networks import change_text, network_answers, network_sections, saving_text
 from normbench.report.savings import savings_figure
-from normbench.results import derive_results
-from normbench.units import DASH, plus_minus
+from normbench.results.attribution import attribute
+from normbench.results.derived import derive_results
 
 LAYER, RMS = "op/layer_norm/forward/2x64x256/float32", "op/rms_norm/forward/2x64x256/float32"
 CALLS = {"layer_norm": {LAYER: 5}, "rms_norm": {RMS: 5}}

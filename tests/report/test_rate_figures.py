@@ -7,12 +7,12 @@ import pytest
 import throughput_runs
 
 from normbench.drawing.canvas import png
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.report.companies import by_company
 from normbench.report.rate_figure import bar_figure, batch_figure
 from normbench.report.rate_pictures import draw_rates
 from normbench.report.sustained_figure import sustained_figure
-from normbench.results import derive_results
+from normbench.results.derived import derive_results
 
 
 def companies(records):

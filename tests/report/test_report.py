@@ -9,17 +9,17 @@ import pytest
 import synthetic
 from rich.console import Console
 
-from normbench.case import Case
-from normbench.conditions import Cache, Conditions
+from normbench.cases.case import Case
+from normbench.cases.conditions import Cache, Conditions
 from normbench.errors import NormbenchError
-from normbench.measurement import Block, Measurement, StopReason
-from normbench.record import Status
+from normbench.records.measurement import Block, Measurement, StopReason
+from normbench.records.record import Status
 from normbench.report import write_report
 from normbench.report.console import summary_table
 from normbench.report.findings import first_call_table, oddities, unmeasured
 from normbench.report.markdown import render_markdown
-from normbench.results import derive_results
-from normbench.stored_run import RunStatus
+from normbench.results.derived import derive_results
+from normbench.storage.stored_run import RunStatus
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 FAILED = [

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import synthetic
 
-from normbench.case import Case
-from normbench.conditions import Cache, Conditions
-from normbench.definition import Definition
-from normbench.record import Departure, Status
+from normbench.cases.case import Case
+from normbench.cases.conditions import Cache, Conditions
+from normbench.cases.definition import Definition
+from normbench.records.record import Departure, Status
 from normbench.report.tables import accuracy_table, allocation_table, bandwidth_table, by_scope, fastest, memory_table, time_table
-from normbench.results import derive_results
+from normbench.results.derived import derive_results
 
 CASE = Case.make("rms_norm", "forward", (8, 256, 1024), "float32")
 

@@ -11,18 +11,18 @@ import synthetic
 import throughput_runs
 from rich.console import Console
 
-from normbench.conditions import Conditions
-from normbench.measurement import Memory, Sustained
-from normbench.record import Status
+from normbench.cases.conditions import Conditions
+from normbench.cases.throughput_case import Mode
+from normbench.quantities.units import DASH
+from normbench.records.measurement import Memory, Sustained
+from normbench.records.record import Status
 from normbench.report import write_report
 from normbench.report.companies import by_company
 from normbench.report.console import summary_table
 from normbench.report.markdown import render_markdown
 from normbench.report.throughput import throughput_sections
 from normbench.report.throughput_answers import norm_gains, throughput_answers
-from normbench.results import derive_results
-from normbench.throughput_case import Mode
-from normbench.units import DASH
+from normbench.results.derived import derive_results
 
 EVEN = dict.fromkeys(throughput_runs.TIMES, 10e-3)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from normbench.measure.checking import Begun, CheckResult, CheckTask
 from normbench.measure.process import OutOfMemory
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.sweep.journal import Header
 from normbench.sweep.limit import Limit
 from normbench.sweep.question import Question

@@ -7,7 +7,7 @@ import pytest
 from normbench.errors import NormbenchError
 from normbench.measure.checking import CheckTask
 from normbench.measure.worker import TaskDied
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.sweep.conduct import Observer, conduct
 from normbench.sweep.entry import Check, Point, SideBySide, Verdict
 from normbench.sweep.journal import JOURNALS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.sweep.entry import Check, Entry, Point, SideBySide, Verdict, is_sound
 
 FITS = Point(arm="a", batch=4, verdict=Verdict.FITS, tokens=256, samples_s=((0.1, 0.2, 0.3), (0.2, 0.2), (0.2,)), peak_bytes=1)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from normbench.errors import NormbenchError, UsageError
-from normbench.record import Status
+from normbench.records.record import Status
 from normbench.sweep.entry import Check, Point, Verdict
 from normbench.sweep.journal import JOURNALS
 from normbench.sweep.limit import Limit

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.errors import UsageError
 from normbench.sweep.question import title_of
-from normbench.throughput_case import ThroughputCase
 
 from .made import question
 

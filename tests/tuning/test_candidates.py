@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normbench.case import Pass
+from normbench.cases.case import Pass
 from normbench.inspection.scope import COLS
 from normbench.kernels.launch import MAX_FORWARD_COLS, backward_launch, forward_launch
 from normbench.tuning.candidates import Candidate, candidates_for, chosen_today

@@ -32,7 +32,7 @@ def test_nothing_in_the_package_imports_the_tuner():
 
 
 def test_what_a_timed_run_loads_has_no_tuner_in_it():
-    code = "import sys, normbench.providers.triton, normbench.measure.block, normbench.run; print(*sys.modules)"
+    code = "import sys, normbench.providers.triton, normbench.measure.block, normbench.job.run; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "normbench.kernels.calls" in loaded
     assert [name for name in loaded if name.startswith(f"normbench.{TUNER}")] == []

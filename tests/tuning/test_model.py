@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from inspection.handmade import figures
 
-from normbench.case import Case, Pass
+from normbench.cases.case import Case, Pass
 from normbench.errors import UsageError
 from normbench.inspection.budget import WARP
 from normbench.inspection.devices import limits_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normbench.case import Pass
+from normbench.cases.case import Pass
 from normbench.tuning.candidates import Candidate
 from normbench.tuning.model import Bound, Estimate
 from normbench.tuning.ranking import Judged, stand, survivors, why

@@ -1,6 +1,6 @@
 """A finding is a row: today's launch, the best, how far apart they are and why."""
 
-from normbench.case import DType, Pass
+from normbench.cases.case import DType, Pass
 from normbench.tuning.ranking import stand
 from normbench.tuning.tables import COLUMNS, Finding, markdown_of, row_of
 

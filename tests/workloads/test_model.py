@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from normbench.case import Case, Norm
+from normbench.cases.case import Case, Norm
+from normbench.cases.model_case import ModelCase
 from normbench.errors import UsageError
-from normbench.model_case import ModelCase
 from normbench.models.networks import network
 from normbench.models.norms import find_norms
-from normbench.record import NO_NORM
+from normbench.records.record import NO_NORM
 from normbench.workloads import model as workload
 from normbench.workloads.model import ModelWorkload, norm_calls, plain_network, split_arm, step_of, swapped_network
 

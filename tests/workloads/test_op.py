@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from normbench.case import Case
-from normbench.problem import make_problem
-from normbench.record import ALLOCATE
+from normbench.cases.case import Case
+from normbench.oracle.problem import make_problem
+from normbench.records.record import ALLOCATE
 from normbench.workloads.op import control_calls
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.models.networks import network
-from normbench.throughput_case import ThroughputCase
 from normbench.workloads.serving import Decoding, Prefill, exact_logits, served_logits
 from normbench.workloads.training import autocast_of
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.errors import UsageError
 from normbench.models.networks import network
-from normbench.record import NO_NORM
-from normbench.throughput_case import ThroughputCase
+from normbench.records.record import NO_NORM
 from normbench.workloads import model as networks
 from normbench.workloads.serving import Decoding, Prefill
 from normbench.workloads.throughput import ThroughputWorkload, refuse_case, throughput_cases

@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 
+from normbench.cases.throughput_case import ThroughputCase
 from normbench.errors import UsageError
 from normbench.models.networks import network
-from normbench.throughput_case import ThroughputCase
 from normbench.workloads.training import LEARNING_RATE, TrainingStep, autocast_of, microbatches, recompute_activations
 
 CPU = torch.device("cpu")

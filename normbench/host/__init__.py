@@ -1,0 +1,1 @@
+"""This machine: what it is, what it grants this process, and its vital signs while others work."""

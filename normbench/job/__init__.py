@@ -1,0 +1,1 @@
+"""The main job: from the words of a user to cases, to records on disk."""

@@ -1,0 +1,1 @@
+"""Numbers with intervals and units: from samples to medians, through arithmetic, to text. Pure."""

@@ -1,0 +1,1 @@
+"""What is found: samples, and the record of one case by one provider. Pure."""

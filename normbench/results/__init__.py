@@ -1,0 +1,1 @@
+"""What records say beside each other: rates, speed-ups, shares, and what a network saves. Pure."""

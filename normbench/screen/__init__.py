@@ -1,0 +1,1 @@
+"""What a terminal shows: tables that fit it, and the bar of long work."""

@@ -1,0 +1,1 @@
+"""Words in and out: what a user can type, and Markdown. Pure."""
