@@ -124,9 +124,10 @@ def _least_turns(setup_s: float, turn_s: float) -> int:
     """Return how many turns a block has at least: the best use of its set-up, where turns vary as much as blocks do.
 
     A mean over blocks of n turns varies as (1 + 1 / n) / blocks, and so many blocks cost blocks x (setup_s + n x turn_s): for a given
-    cost the variance is least at n = sqrt(setup_s / turn_s) (two-stage sampling; Cochran, Sampling Techniques, 1977, section 10.6).
+    cost the variance is least near n = sqrt(setup_s / turn_s) (two-stage sampling; Cochran, Sampling Techniques, 1977, section 10.6),
+    of whole numbers at the n whose n (n - 1) is at most setup_s / turn_s and n (n + 1) at least.
     """
-    return min(max(round(sqrt(setup_s / turn_s)), MIN_TURNS), WORTHWHILE_TURNS)
+    return min(max(ceil(sqrt(setup_s / turn_s + 0.25) - 0.5), MIN_TURNS), WORTHWHILE_TURNS)
 
 
 def stop_reason(plan: Plan, log_medians: Mapping[str, Sequence[float]], spent_s: float) -> StopReason | None:

@@ -48,7 +48,10 @@ def test_a_network_of_nothing_but_norms_has_a_share_near_1(backward):
     model = nn.Sequential(*(nn.LayerNorm(512) for _ in range(16)))
     x, dy = torch.randn(256, 512), torch.randn(256, 512)
     share = norm_share(model, (lambda: model(x).backward(dy)) if backward else inference(model, x), repeats=7)
-    assert 0.8 < share.share <= 1
+    # A busy machine takes its time from steps at random, 0.76 was seen; the forward alone would be about 0.4.
+    assert 0.6 < share.share <= 1
+    assert share.high is not None
+    assert share.high > 0.8
     assert share.calls == 16
 
 
